@@ -1,0 +1,38 @@
+# `make demo` and `make test` need Python 3.11 and nothing else installed.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := .demo
+SETUP := $(VENV)/.installed
+
+.PHONY: demo test lint format constraints clean
+
+$(SETUP): setup.py constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --progress-bar off --constraint constraints.txt --editable ".[test]"
+	touch $@
+
+demo: $(SETUP)
+	$(BIN)/python -m t2t_keras.pipelines.demo --work_dir=$(DEMO)
+
+test: $(SETUP) lint
+	$(BIN)/python -m pytest
+
+lint: $(SETUP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python tests/type_check.py
+
+format: $(SETUP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Writes the exact versions that the Makefile installs, from the ranges in setup.py.
+constraints:
+	rm -rf .build/constraints && $(PYTHON) -m venv .build/constraints
+	.build/constraints/bin/python -m pip install --quiet ".[test]"
+	.build/constraints/bin/python -m pip freeze --exclude t2t-keras > constraints.txt
+
+clean:
+	rm -rf $(VENV) $(DEMO) .build

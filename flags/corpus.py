@@ -1,0 +1,42 @@
+"""Which corpus to read."""
+
+from typing import Any
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+_SPLITS = ("train", "dev", "test")
+
+flags.DEFINE_string(
+    "corpus",
+    "cldr",
+    "cldr (the embedded corpus), text (your own files), or tfds:NAME (a translation "
+    "dataset of tensorflow-datasets, such as tfds:wmt14_translate/de-en).",
+)
+flags.DEFINE_string("source_lang", "en", "Language to translate from.")
+flags.DEFINE_string("target_lang", "de", "Language to translate to.")
+for _split in _SPLITS:
+    flags.DEFINE_list(
+        f"{_split}_source",
+        [],
+        f"{_split} files of --corpus=text, comma-separated, plain or .gz. Without "
+        f"--{_split}_target, files of two columns divided by a tab.",
+    )
+    flags.DEFINE_list(f"{_split}_target", [], "The files aligned with them.")
+flags.DEFINE_string("tfds_data_dir", None, "Where tensorflow-datasets keeps its data.")
+flags.DEFINE_integer("cldr_pairs", 100_000, "Training pairs of --corpus=cldr.", 1)
+flags.DEFINE_integer("cldr_seed", 0, "Seed of --corpus=cldr.")
+
+
+def corpus_arguments() -> dict[str, Any]:
+    """Returns the flags as arguments of `open_corpus`."""
+    return {
+        "corpus": FLAGS.corpus,
+        "source_lang": FLAGS.source_lang,
+        "target_lang": FLAGS.target_lang,
+        "sources": {split: FLAGS[f"{split}_source"].value for split in _SPLITS},
+        "targets": {split: FLAGS[f"{split}_target"].value for split in _SPLITS},
+        "tfds_data_dir": FLAGS.tfds_data_dir,
+        "cldr_pairs": FLAGS.cldr_pairs,
+        "cldr_seed": FLAGS.cldr_seed,
+    }

@@ -1,0 +1,104 @@
+"""Named hyper-parameters: plain dictionaries over one constructor.
+
+Every key is a flag of the same name, an argument of `Transformer` or of training,
+and an entry of a model's config.
+"""
+
+from typing import Any
+
+BASE: dict[str, Any] = {
+    "num_layers": 6,
+    "num_decoder_layers": None,
+    "d_model": 512,
+    "d_ff": 2048,
+    "num_heads": 8,
+    "d_k": None,
+    "d_v": None,
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "relu_dropout": 0.0,
+    "attention_bias": False,
+    "position": "sinusoidal",
+    "max_length": 1024,
+    "pre_norm": False,
+    "norm_epsilon": 1e-6,
+    "share_embeddings": True,
+    "label_smoothing": 0.1,
+    "learning_rate": 1.0,
+    "warmup_steps": 4000,
+    "clip_norm": None,
+    "batch_tokens": 25_000,
+    "train_steps": 100_000,
+    "checkpoint_minutes": 10.0,
+    "average_last": 5,
+}
+"""The paper's base model (Table 3, first row) and its training (section 5)."""
+
+BIG = {
+    **BASE,
+    "d_model": 1024,
+    "d_ff": 4096,
+    "num_heads": 16,
+    "dropout": 0.3,
+    "train_steps": 300_000,
+    "average_last": 20,
+}
+
+TINY = {
+    **BASE,
+    "num_layers": 4,
+    "d_model": 128,
+    "d_ff": 256,
+    "num_heads": 4,
+    "learning_rate": 2.5,
+    "warmup_steps": 1000,
+    "batch_tokens": 4096,
+    "train_steps": 10_000,
+    "checkpoint_minutes": 1.0,
+}
+"""Learns a small corpus on a laptop's processor within minutes."""
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": TINY,
+    "base": BASE,
+    "big": BIG,
+    # Table 3: each row changes base in what its name says.
+    "base_num_heads_1": {**BASE, "num_heads": 1},
+    "base_num_heads_4": {**BASE, "num_heads": 4},
+    "base_num_heads_16": {**BASE, "num_heads": 16},
+    "base_num_heads_32": {**BASE, "num_heads": 32},
+    "base_d_k_16": {**BASE, "d_k": 16, "d_v": 64},
+    "base_d_k_32": {**BASE, "d_k": 32, "d_v": 64},
+    "base_num_layers_2": {**BASE, "num_layers": 2},
+    "base_num_layers_4": {**BASE, "num_layers": 4},
+    "base_num_layers_8": {**BASE, "num_layers": 8},
+    "base_d_model_256": {**BASE, "d_model": 256},
+    "base_d_model_1024": {**BASE, "d_model": 1024},
+    "base_d_ff_1024": {**BASE, "d_ff": 1024},
+    "base_d_ff_4096": {**BASE, "d_ff": 4096},
+    "base_dropout_0": {**BASE, "dropout": 0.0},
+    "base_dropout_0.2": {**BASE, "dropout": 0.2},
+    "base_label_smoothing_0": {**BASE, "label_smoothing": 0.0},
+    "base_label_smoothing_0.2": {**BASE, "label_smoothing": 0.2},
+    "base_learned_position": {**BASE, "position": "learned"},
+}
+
+MODEL_ARGUMENTS = (
+    "num_layers",
+    "num_decoder_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "dropout",
+    "attention_dropout",
+    "relu_dropout",
+    "attention_bias",
+    "position",
+    "max_length",
+    "pre_norm",
+    "norm_epsilon",
+    "share_embeddings",
+)
+"""The keys that are arguments of `Transformer`; the others are training's."""

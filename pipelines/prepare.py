@@ -1,0 +1,71 @@
+"""Prepares a corpus for training: vocabulary, filtering, token ids on disk.
+
+    t2t-prepare --corpus=cldr --source_lang=en --target_lang=de --data_dir=DIR
+"""
+
+import time
+
+from absl import flags
+
+from t2t_keras.flags import corpus as corpus_flags
+from t2t_keras.flags import paths
+from t2t_keras.pipelines import stage
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_integer("vocab_size", 37_000, "Tokens of each vocabulary.", 8)
+flags.DEFINE_enum(
+    "subword", "bpe", ["bpe", "unigram", "wordpiece"], "Kind of vocabulary."
+)
+flags.DEFINE_bool("share_vocabulary", True, "One vocabulary for both languages.")
+flags.DEFINE_string(
+    "vocabulary_from",
+    None,
+    "Use the vocabulary of this prepared or model directory rather than learn one.",
+)
+flags.DEFINE_integer("max_tokens", 256, "Longer sentences are left out.", 1)
+flags.DEFINE_float(
+    "max_length_ratio", 4.0, "Pairs of which one is longer by more are left out.", 1
+)
+
+
+def main() -> None:
+    """Runs the stage."""
+    from t2t_keras.data.corpora import open_corpus
+    from t2t_keras.data.filters import LengthFilter
+    from t2t_keras.data.tokenizer import TokenizerPair
+    from t2t_keras.data.translation import TOKENIZER_DIR, prepare
+
+    started = time.monotonic()
+    arguments = corpus_flags.corpus_arguments()
+    tokenizers = None
+    if FLAGS.vocabulary_from:
+        tokenizers = TokenizerPair.load(f"{FLAGS.vocabulary_from}/{TOKENIZER_DIR}")
+    manifest = prepare(
+        open_corpus(**arguments),
+        FLAGS.data_dir,
+        subword=FLAGS.subword,
+        vocab_size=FLAGS.vocab_size,
+        share_vocabulary=FLAGS.share_vocabulary,
+        tokenizers=tokenizers,
+        length_filter=LengthFilter(FLAGS.max_tokens, FLAGS.max_length_ratio),
+        corpus_arguments=arguments,
+        report=stage.report,
+    )
+    stage.report(
+        f"Prepared {FLAGS.data_dir} in {time.monotonic() - started:.0f} s: "
+        + stage.describe(
+            source_vocabulary=manifest["source_vocab_size"],
+            target_vocabulary=manifest["target_vocab_size"],
+            fingerprint=manifest["vocabulary_fingerprint"],
+        )
+    )
+
+
+def run() -> None:
+    """Is the console script."""
+    stage.run(main, __name__, [corpus_flags, paths], required=["data_dir"])
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,138 @@
+"""What every stage does around its work: flags, messages, exit status."""
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from absl import app, flags, logging
+
+EXIT_FAILURE = 1
+"""Something went wrong while running."""
+EXIT_USAGE = 2
+"""A mistake in the flags or in the input."""
+EXIT_INTERRUPTED = 130
+"""Stopped from the keyboard."""
+
+_START_UP_NOISE = re.compile(rb"^([IWE]0000 |WARNING: All log messages before absl)")
+
+
+def report(message: str) -> None:
+    """Prints a message on standard error, apart from a stage's results."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def run(
+    main: Callable[[], None],
+    module: str,
+    shared_flags: Sequence[ModuleType] = (),
+    required: Sequence[str] = (),
+) -> None:
+    """Runs a stage as a command and exits.
+
+    Args:
+        main: The stage's work. A `ValueError` means a mistake in flags or input.
+        module: The stage's `__name__`.
+        shared_flags: Modules of `t2t_keras.flags` that the stage uses.
+        required: Names of flags that must be given.
+    """
+    own_flags = flags.FLAGS.flags_by_module_dict().get(
+        sys.argv[0] if module == "__main__" else module, []
+    )
+    shared = flags.FLAGS.flags_by_module_dict()
+    used = [*own_flags]
+    for shared_module in shared_flags:
+        used += shared[shared_module.__name__]
+    # What --help shows are the key flags of the program.
+    for flag in used:
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
+    # Messages are this project's own, without date and line of code.
+    logging.get_absl_handler().setFormatter(None)
+    app.run(
+        lambda _: sys.exit(_guarded(main)),
+        flags_parser=lambda argv: _parse_flags(argv, required),
+    )
+
+
+def _parse_flags(argv: Sequence[str], required: Sequence[str]) -> list[str]:
+    try:
+        rest = flags.FLAGS(argv, known_only=False)
+        for name in required:
+            if not flags.FLAGS[name].value:
+                raise flags.IllegalFlagValueError(f"--{name} must be given.")
+        if rest[1:]:
+            raise flags.UnrecognizedFlagError(
+                rest[1], message=f"Unexpected arguments: {' '.join(rest[1:])}"
+            )
+    except flags.Error as error:
+        report(f"error: {error}\nTry --help for the flags of this stage.")
+        sys.exit(EXIT_USAGE)
+    return rest
+
+
+def _guarded(main: Callable[[], None]) -> int:
+    """Runs the work and turns what it raises into a message and an exit status."""
+    if not flags.FLAGS["verbosity"].present:
+        # Of what libraries have to say, only warnings; --verbosity=1 shows all.
+        logging.set_verbosity(logging.WARNING)
+    try:
+        with _quiet_start():
+            import tensorflow  # noqa: F401
+        main()
+    except ValueError as error:
+        status, message = EXIT_USAGE, str(error)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing can be told to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        status, message = EXIT_INTERRUPTED, "interrupted"
+    except Exception as error:
+        status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
+    else:
+        return 0
+    if logging.level_debug():
+        traceback.print_exc()
+    report(f"error: {message}")
+    if status == EXIT_FAILURE and not logging.level_debug():
+        report("--verbosity=1 shows where it happened.")
+    return status
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Holds back what TensorFlow's libraries print while they are loaded.
+
+    They write to the file descriptor before their log level can be set. Lines that
+    are no such notes are passed on.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as held_back:
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            held_back.seek(0)
+            for line in held_back:
+                if not _START_UP_NOISE.match(line):
+                    os.write(2, line)
+
+
+def describe(**items: Any) -> str:
+    """Formats names and values for a line of a report: "a 1, b 2"."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else f"{name.replace('_', ' ')} {value}"
+        for name, value in items.items()
+    )

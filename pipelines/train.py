@@ -1,0 +1,181 @@
+"""Trains a Transformer on prepared data, or goes on where a run stopped.
+
+    t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
+"""
+
+import time
+from typing import Any
+
+from absl import flags
+
+from t2t_keras.flags import hyperparameters, paths
+from t2t_keras.flags.presets import MODEL_ARGUMENTS
+from t2t_keras.pipelines import stage
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_float("train_epochs", None, "Passes over the data to train for.", 0)
+flags.DEFINE_float("train_minutes", None, "Minutes to train for.", 0)
+flags.DEFINE_integer("checkpoint_steps", None, "Updates between checkpoints.", 1)
+flags.DEFINE_integer("keep_checkpoints", 20, "Checkpoints to keep, the newest.", 1)
+flags.DEFINE_integer("batch_sentences", None, "Most pairs of a global batch.", 1)
+flags.DEFINE_bool("pad_to_boundary", False, "Few shapes of batches, more padding.")
+flags.DEFINE_integer(
+    "accumulate", 0, "Parts of a batch computed in turn; 0: of 4,096 tokens at most.", 0
+)
+flags.DEFINE_integer("seed", 0, "Seed of weights, dropout and the data's order.")
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "mixed_bfloat16"],
+    "What matrix products are computed in.",
+)
+flags.DEFINE_bool("jit", False, "Compile the training step with XLA.")
+flags.DEFINE_bool("read_text", False, "Tokenize the corpus anew while training.")
+flags.DEFINE_string(
+    "early_stop_metric", "val_nll", "Figure of the dev split that early stopping watches."
+)
+flags.DEFINE_integer(
+    "early_stop_patience", None, "Validations without a better figure before the end.", 1
+)
+flags.DEFINE_integer("bleu_sentences", 200, "Dev sentences decoded for BLEU.", 0)
+flags.DEFINE_integer("sample_sentences", 2, "Of which so many are shown.", 0)
+flags.DEFINE_float("report_seconds", 10.0, "Seconds between reports.", 0)
+
+_TOKENS_PER_PART = 4096
+
+
+def main() -> None:
+    """Runs the stage."""
+    import keras
+    import tensorflow as tf
+
+    from t2t_keras.data.batching import Batching
+    from t2t_keras.data.translation import PreparedData, training_dataset
+    from t2t_keras.model_dir import ModelDir
+    from t2t_keras.pipelines.training_run import Progress, Validation, open_examples
+    from t2t_keras.training import callbacks
+    from t2t_keras.training.budget import TrainingBudget
+    from t2t_keras.training.optimizer import Adam
+    from t2t_keras.training.schedule import WarmupSchedule
+    from t2t_keras.training.trainer import Trainer
+    from t2t_keras.transformer import Transformer
+
+    # Equal seeds give equal losses; on a processor it costs nothing.
+    tf.config.experimental.enable_op_determinism()
+    values = hyperparameters.hyperparameters()
+    data = PreparedData(FLAGS.data_dir)
+    examples = open_examples(data, "train", from_text=FLAGS.read_text)
+    dev_examples = open_examples(data, "dev") if "dev" in data.manifest["splits"] else None
+
+    if not data.tokenizers.shared:
+        values["share_embeddings"] = False
+    model_arguments: dict[str, Any] = {
+        "source_vocab_size": data.tokenizers.source.vocab_size,
+        "target_vocab_size": data.tokenizers.target.vocab_size,
+        **{name: values[name] for name in MODEL_ARGUMENTS},
+        "seed": FLAGS.seed,
+    }
+    model = Transformer(**model_arguments, dtype=FLAGS.precision)
+    training = {k: v for k, v in values.items() if k not in MODEL_ARGUMENTS}
+    model_dir = ModelDir(FLAGS.model_dir, FLAGS.keep_checkpoints)
+    model_dir.initialize(
+        model_arguments, {**training, "precision": FLAGS.precision}, data
+    )
+
+    schedule = WarmupSchedule(
+        values["d_model"], values["warmup_steps"], values["learning_rate"]
+    )
+    accumulate = FLAGS.accumulate or -(-values["batch_tokens"] // _TOKENS_PER_PART)
+    trainer = Trainer(
+        model,
+        Adam(schedule),
+        values["label_smoothing"],
+        values["clip_norm"],
+        accumulate,
+        jit_compile=FLAGS.jit,
+    )
+    limited = FLAGS.train_epochs or FLAGS.train_minutes
+    budget = TrainingBudget(
+        steps=FLAGS.train_steps if limited else values["train_steps"],
+        epochs=FLAGS.train_epochs,
+        minutes=FLAGS.train_minutes,
+    )
+    progress = Progress(budget, trainer)
+    saved = model_dir.checkpoints.restore(model, trainer.optimizer)
+    if saved:
+        progress.restore(saved)
+        stage.report(f"Going on after step {trainer.step:,}.")
+    if progress.fraction() >= 1:
+        stage.report(f"{model_dir.path} is trained already: {budget}.")
+        return
+
+    batching = Batching(
+        values["batch_tokens"], FLAGS.batch_sentences, FLAGS.pad_to_boundary, FLAGS.seed
+    )
+    statistics = batching.statistics(examples.lengths, accumulate)
+    stage.report(
+        stage.describe(
+            preset=FLAGS.preset,
+            parameters=sum(v.value.shape.num_elements() for v in model.trainable_weights),
+            precision=FLAGS.precision,
+            training_pairs=len(examples),
+            batches_an_epoch=statistics.batches,
+            parts_of_a_batch=accumulate,
+            shapes=statistics.shapes,
+            non_padding=f"{statistics.non_padding:.3f}",
+        )
+    )
+    validation = Validation(
+        trainer,
+        dev_examples,
+        batching,
+        model_dir,
+        bleu_sentences=FLAGS.bleu_sentences,
+        samples=FLAGS.sample_sentences,
+        report=stage.report,
+    )
+    watchers = [
+        progress,
+        callbacks.ProgressReport(stage.report, progress.fraction, FLAGS.report_seconds),
+        callbacks.TensorBoardScalars(model_dir.log_dir, lambda: trainer.step),
+        callbacks.SaveCheckpoint(
+            model_dir.checkpoints, trainer.optimizer, progress.state
+        ),
+    ]
+    if FLAGS.early_stop_patience:
+        watchers.append(
+            keras.callbacks.EarlyStopping(
+                FLAGS.early_stop_metric, patience=FLAGS.early_stop_patience
+            )
+        )
+    last_validation = time.monotonic()
+
+    def is_interval_over() -> bool:
+        nonlocal last_validation
+        if FLAGS.checkpoint_steps:
+            return trainer.step % FLAGS.checkpoint_steps == 0
+        if time.monotonic() - last_validation < 60 * values["checkpoint_minutes"]:
+            return False
+        last_validation = time.monotonic()
+        return True
+
+    trainer.fit(
+        training_dataset(examples, batching, progress.position, accumulate),
+        watchers,
+        validation,
+        is_interval_over,
+        lambda _: progress.fraction() >= 1,
+    )
+    stage.report(f"Trained {trainer.step:,} steps: {model_dir.path}")
+
+
+def run() -> None:
+    """Is the console script."""
+    stage.run(
+        main, __name__, [hyperparameters, paths], required=["data_dir", "model_dir"]
+    )
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,50 @@
+"""Packaging of t2t_keras.
+
+`flags` and `pipelines` lie beside the library, yet are installed inside it:
+as top-level names they would clash with other distributions on PyPI.
+"""
+
+from setuptools import find_packages, setup
+
+STAGES = ("prepare", "train", "average", "evaluate", "translate")
+
+setup(
+    name="t2t-keras",
+    version="0.1.0",
+    description="The Transformer on TensorFlow: from parallel text to translations.",
+    python_requires=">=3.11",
+    packages=[
+        *find_packages(include=["t2t_keras", "t2t_keras.*"]),
+        "t2t_keras.flags",
+        "t2t_keras.pipelines",
+    ],
+    package_dir={
+        "t2t_keras.flags": "flags",
+        "t2t_keras.pipelines": "pipelines",
+    },
+    package_data={"t2t_keras": ["py.typed"]},
+    install_requires=[
+        "tensorflow>=2.21,<2.22",
+        "tensorflow-text>=2.21,<2.22",
+        "keras>=3.15,<3.16",
+        "keras-nlp>=0.32,<0.33",
+        "tensorflow-datasets>=4.9.9,<5",
+        # tensorflow-datasets imports it without saying so.
+        "importlib_resources>=6,<8",
+        "tensorboard>=2.21,<2.22",
+        "sacrebleu>=2.5,<3",
+        "sentencepiece>=0.2.1,<0.3",
+        "babel>=2.17,<3",
+        "num2words>=0.5.14,<0.6",
+        "absl-py>=2.3,<3",
+    ],
+    extras_require={"test": ["pytest>=9,<10", "ruff>=0.14", "mypy>=1.18"]},
+    entry_points={
+        "console_scripts": [
+            f"t2t-{stage} = t2t_keras.pipelines.{stage}:run" for stage in STAGES
+        ]
+    },
+    # The default folder would be `build/`, which a case-insensitive file
+    # system cannot hold beside the file BUILD.
+    options={"build": {"build_base": ".build"}},
+)

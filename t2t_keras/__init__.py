@@ -1,0 +1,41 @@
+"""The Transformer of "Attention Is All You Need" for TensorFlow and Keras 3.
+
+The public names are imported at their first use, so that the command line can
+answer `--help` without loading TensorFlow.
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_MODULES = {
+    "Transformer": "transformer",
+    "Decoder": "layers",
+    "DecoderLayer": "layers",
+    "Dropout": "layers",
+    "Encoder": "layers",
+    "EncoderLayer": "layers",
+    "FeedForward": "layers",
+    "LearnedPosition": "layers",
+    "MultiHeadAttention": "layers",
+    "Residual": "layers",
+    "SharedEmbedding": "layers",
+    "SinusoidalPosition": "layers",
+    "causal_mask": "layers",
+    "padding_mask": "layers",
+    "scaled_dot_product_attention": "layers",
+    "sinusoidal_encoding": "layers",
+}
+
+__all__ = sorted(_MODULES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULES]

@@ -1,0 +1,161 @@
+"""Token ids in sharded TFRecord files, read at random through an index.
+
+A shard is an ordinary TFRecord file of `tf.train.Example`s with the features
+"source" and "target" (int64, without start and end tokens). Beside the shards, an
+index holds where each record lies and how long it is, so that an epoch can be
+planned, shuffled, shared out and resumed without reading what others read.
+"""
+
+import contextlib
+import mmap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.data.examples import Examples, append_eos
+from t2t_keras.files import atomic_writer
+
+_HEADER_BYTES = 12  # length and its checksum
+_FOOTER_BYTES = 4  # the record's checksum
+
+
+def _shard_path(directory: Path, split: str, shard: int, shards: int) -> Path:
+    return directory / f"{split}-{shard:05d}-of-{shards:05d}.tfrecord"
+
+
+def _index_path(directory: Path, split: str) -> Path:
+    return directory / f"{split}.index.npz"
+
+
+def write_records(
+    directory: str | Path,
+    split: str,
+    shards: int,
+    pairs: Iterable[tuple[Any, Any]],
+) -> tuple[int, int, int]:
+    """Writes token ids into shards, one after another in turn, and their index.
+
+    Args:
+        directory: An existing directory.
+        split: The files' prefix.
+        shards: Number of files.
+        pairs: Source and target ids, each a sequence of int.
+
+    Returns:
+        The numbers of pairs, of source tokens and of target tokens.
+    """
+    directory = Path(directory)
+    columns: dict[str, list[int]] = {
+        name: [] for name in ("source_length", "target_length", "shard", "offset", "size")
+    }
+    ends = [0] * shards
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(
+                tf.io.TFRecordWriter(str(_shard_path(directory, split, i, shards)))
+            )
+            for i in range(shards)
+        ]
+        for number, (source, target) in enumerate(pairs):
+            example = tf.train.Example()
+            example.features.feature["source"].int64_list.value.extend(source)
+            example.features.feature["target"].int64_list.value.extend(target)
+            record = example.SerializeToString()
+            shard = number % shards
+            writers[shard].write(record)
+            columns["source_length"].append(len(source))
+            columns["target_length"].append(len(target))
+            columns["shard"].append(shard)
+            columns["offset"].append(ends[shard] + _HEADER_BYTES)
+            columns["size"].append(len(record))
+            ends[shard] += _HEADER_BYTES + len(record) + _FOOTER_BYTES
+    types = {"shard": np.uint16, "offset": np.int64}
+    with atomic_writer(_index_path(directory, split)) as file:
+        np.savez(
+            file,
+            ends=np.array(ends, np.int64),
+            **{
+                name: np.array(column, types.get(name, np.int32))
+                for name, column in columns.items()
+            },
+        )
+    return (
+        len(columns["size"]),
+        sum(columns["source_length"]),
+        sum(columns["target_length"]),
+    )
+
+
+class RecordExamples(Examples):
+    """The examples of one split of a prepared directory.
+
+    Args:
+        directory: The directory.
+        split: The files' prefix.
+
+    Raises:
+        ValueError: If files are missing, or shorter or longer than the index says.
+    """
+
+    def __init__(self, directory: str | Path, split: str) -> None:
+        directory = Path(directory)
+        index_path = _index_path(directory, split)
+        if not index_path.is_file():
+            raise ValueError(f"{directory} has no {split} split ({index_path.name}).")
+        try:
+            with np.load(index_path) as index:
+                columns = {name: index[name] for name in index.files}
+        except Exception as error:  # zipfile, zlib and numpy raise what they like
+            raise ValueError(
+                f"{index_path} is damaged ({error}). Run t2t-prepare again."
+            ) from error
+        super().__init__(
+            np.stack([columns["source_length"], columns["target_length"]], axis=1)
+        )
+        self._shard = columns["shard"]
+        self._offset = columns["offset"]
+        self._size = columns["size"]
+        self._shards = []
+        ends = columns["ends"]
+        for i, end in enumerate(ends):
+            path = _shard_path(directory, split, i, len(ends))
+            size = path.stat().st_size if path.is_file() else None
+            if size != end:
+                raise ValueError(
+                    f"{path} should have {end} bytes, but "
+                    + ("is missing." if size is None else f"has {size}.")
+                    + " Run t2t-prepare again."
+                )
+            with path.open("rb") as file:
+                self._shards.append(
+                    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if end else b""
+                )
+
+    @property
+    def signature(self) -> tuple[tf.TensorSpec, ...]:
+        """One string tensor of serialized examples."""
+        return (tf.TensorSpec([None], tf.string),)
+
+    def fetch(self, indices: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Returns the serialized examples of some indices."""
+        records = np.empty(len(indices), object)
+        for i, index in enumerate(indices):
+            start = self._offset[index]
+            records[i] = self._shards[self._shard[index]][
+                start : start + self._size[index]
+            ]
+        return (records,)
+
+    def parse(self, *fetched: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Turns serialized examples into token ids, in the graph."""
+        features = tf.io.parse_example(
+            fetched[0],
+            {
+                name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+                for name in ("source", "target")
+            },
+        )
+        return append_eos(features["source"]), append_eos(features["target"])

@@ -1,0 +1,36 @@
+"""The Transformer's parts as Keras layers, each usable alone."""
+
+from t2t_keras.layers.attention import (
+    MultiHeadAttention,
+    scaled_dot_product_attention,
+)
+from t2t_keras.layers.decoder import Decoder, DecoderLayer
+from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.embedding import SharedEmbedding
+from t2t_keras.layers.encoder import Encoder, EncoderLayer
+from t2t_keras.layers.feed_forward import FeedForward
+from t2t_keras.layers.masks import causal_mask, padding_mask
+from t2t_keras.layers.position import (
+    LearnedPosition,
+    SinusoidalPosition,
+    sinusoidal_encoding,
+)
+from t2t_keras.layers.residual import Residual
+
+__all__ = [
+    "Decoder",
+    "DecoderLayer",
+    "Dropout",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "LearnedPosition",
+    "MultiHeadAttention",
+    "Residual",
+    "SharedEmbedding",
+    "SinusoidalPosition",
+    "causal_mask",
+    "padding_mask",
+    "scaled_dot_product_attention",
+    "sinusoidal_encoding",
+]

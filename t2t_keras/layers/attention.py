@@ -1,0 +1,233 @@
+"""Attention (section 3.2)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.seeds import child_seed
+
+KeyValue = tuple[tf.Tensor, tf.Tensor]
+"""Keys `[batch, heads, key, d_k]` and values `[batch, heads, key, d_v]`."""
+
+
+def scaled_dot_product_attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask: tf.Tensor | None = None,
+    dropout: Dropout | None = None,
+    training: bool | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (eq. 1).
+
+    Args:
+        query: `[..., query, d_k]` float.
+        key: `[..., key, d_k]` float.
+        value: `[..., key, d_v]` float.
+        mask: Bool that broadcasts to `[..., query, key]`, True = attend; None sees
+            everything. A query that may attend to nothing attends to all alike.
+        dropout: Layer applied to the weights. Default none.
+        training: Handed to `dropout`.
+
+    Returns:
+        The weighted sums `[..., query, d_v]` and the weights `[..., query, key]`
+        (before dropout), both in the dtype of `query`.
+    """
+    query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
+    d_k = tf.cast(tf.shape(query)[-1], query.dtype)
+    scores = tf.matmul(query * tf.math.rsqrt(d_k), key, transpose_b=True)
+    # Low precision keeps the sums of a softmax to two or three digits only.
+    exact = scores.dtype if scores.dtype == tf.float64 else tf.float32
+    scores = tf.cast(scores, exact)
+    if mask is not None:
+        scores = tf.where(mask, scores, tf.constant(-1e9, exact))
+    weights = tf.cast(tf.nn.softmax(scores), query.dtype)
+    dropped = dropout(weights, training=training) if dropout else weights
+    return tf.matmul(dropped, value), weights
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class MultiHeadAttention(keras.layers.Layer):
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
+
+    A layer is either self-attention, called as `layer(x)`, with one fused kernel
+    for queries, keys and values; or attention to a memory, `layer(x, memory)`, with
+    one kernel for queries and one for keys and values. Its first call decides.
+
+    Args:
+        num_heads: Number of heads, h.
+        d_model: Size of input and output.
+        d_k: Size of a head's queries and keys. Default d_model / num_heads.
+        d_v: Size of a head's values. Default d_k.
+        attention_dropout: Share of attention weights dropped. Default 0.
+        attention_bias: Whether the projections have biases. Default False, as in
+            the paper's own code.
+        seed: Seed of initializers and dropout. Default 0.
+
+    Call arguments:
+        query: `[batch, query, d_model]` float.
+        memory: `[batch, key, d_model]` float to attend to; None for self-attention.
+        attention_mask: Bool that broadcasts to `[batch, heads, query, key]`, True =
+            attend.
+        cache: Self-attention: keys and values of earlier positions, to which those
+            of `query` are appended. Attention to a memory: what `keys_values`
+            returned for it, in place of `memory`.
+        return_attention_scores: Also return the attention weights.
+        training: Whether to drop.
+
+    Returns:
+        `[batch, query, d_model]` in the compute dtype; followed, where asked for, by
+        the weights `[batch, heads, query, key]`, and, where a cache was given, by
+        the keys and values that were attended to.
+
+    Raises:
+        ValueError: If `num_heads` does not divide `d_model` and `d_k` is not given.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        d_model: int,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        attention_dropout: float = 0.0,
+        attention_bias: bool = False,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if d_k is None and d_model % num_heads:
+            raise ValueError(
+                "Without d_k, d_model must be a multiple of num_heads. "
+                f"Received: d_model={d_model}, num_heads={num_heads}"
+            )
+        self.num_heads = num_heads
+        self.d_model = d_model
+        self.d_k = d_k or d_model // num_heads
+        self.d_v = d_v or self.d_k
+        self.attention_dropout = attention_dropout
+        self.attention_bias = attention_bias
+        self.seed = seed
+        self.dropout = Dropout(
+            attention_dropout, seed, dtype=self.dtype_policy, name="dropout"
+        )
+        self.output_projection = self._projection(d_model, "output_projection")
+
+    def _projection(self, units: int, name: str) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            use_bias=self.attention_bias,
+            kernel_initializer=keras.initializers.GlorotUniform(
+                child_seed(self.seed, name)
+            ),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, query_shape: Any, memory_shape: Any = None) -> None:
+        """Creates the projections for self-attention or for a memory."""
+        queries = self.num_heads * self.d_k
+        keys_values = self.num_heads * (self.d_k + self.d_v)
+        self.is_self_attention = memory_shape is None
+        if self.is_self_attention:
+            self.query_key_value = self._projection(
+                queries + keys_values, "query_key_value"
+            )
+            self.query_key_value.build((None, None, self.d_model))
+        else:
+            self.query = self._projection(queries, "query")
+            self.query.build((None, None, self.d_model))
+            self.key_value = self._projection(keys_values, "key_value")
+            self.key_value.build((None, None, self.d_model))
+        self.output_projection.build((None, None, self.num_heads * self.d_v))
+        self.dropout.build((None, None, None, None))
+        self.built = True
+
+    def _split_heads(self, x: tf.Tensor, depth: int) -> tf.Tensor:
+        # [batch, length, heads * depth] -> [batch, length, heads, depth]
+        shape = tf.shape(x)
+        x = tf.reshape(x, [shape[0], shape[1], self.num_heads, depth])
+        # -> [batch, heads, length, depth]
+        return tf.transpose(x, [0, 2, 1, 3])
+
+    def _split_keys_values(self, key_value: tf.Tensor) -> KeyValue:
+        key, value = tf.split(
+            key_value, [self.num_heads * self.d_k, self.num_heads * self.d_v], axis=-1
+        )
+        return self._split_heads(key, self.d_k), self._split_heads(value, self.d_v)
+
+    def keys_values(self, memory: tf.Tensor) -> KeyValue:
+        """Projects a memory once, for use as the `cache` of many calls.
+
+        Args:
+            memory: `[batch, key, d_model]` float.
+
+        Returns:
+            Keys `[batch, heads, key, d_k]` and values `[batch, heads, key, d_v]`.
+        """
+        return self._split_keys_values(self.key_value(memory))
+
+    def empty_cache(self, batch: int | tf.Tensor) -> KeyValue:
+        """Returns the cache of a self-attention that has seen no position yet.
+
+        Args:
+            batch: Number of rows.
+
+        Returns:
+            Keys `[batch, heads, 0, d_k]` and values `[batch, heads, 0, d_v]`.
+        """
+        return (
+            tf.zeros([batch, self.num_heads, 0, self.d_k], self.compute_dtype),
+            tf.zeros([batch, self.num_heads, 0, self.d_v], self.compute_dtype),
+        )
+
+    def call(
+        self,
+        query: tf.Tensor,
+        memory: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
+        cache: KeyValue | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """Attends from each query position to the keys that the mask shows it."""
+        if self.is_self_attention:
+            queries = self.num_heads * self.d_k
+            query_key_value = self.query_key_value(query)
+            query_heads = self._split_heads(query_key_value[..., :queries], self.d_k)
+            key, value = self._split_keys_values(query_key_value[..., queries:])
+            if cache is not None:
+                key = tf.concat([cache[0], key], axis=2)
+                value = tf.concat([cache[1], value], axis=2)
+        else:
+            query_heads = self._split_heads(self.query(query), self.d_k)
+            key, value = self.keys_values(memory) if cache is None else cache
+
+        context, weights = scaled_dot_product_attention(
+            query_heads, key, value, attention_mask, self.dropout, training
+        )
+        # [batch, heads, query, d_v] -> [batch, query, heads * d_v]
+        context = tf.transpose(context, [0, 2, 1, 3])
+        shape = tf.shape(context)
+        context = tf.reshape(context, [shape[0], shape[1], self.num_heads * self.d_v])
+        result: tuple[Any, ...] = (self.output_projection(context),)
+        if return_attention_scores:
+            result += (weights,)
+        if cache is not None:
+            result += ((key, value),)
+        return result if len(result) > 1 else result[0]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "d_model": self.d_model,
+            "d_k": self.d_k,
+            "d_v": self.d_v,
+            "attention_dropout": self.attention_dropout,
+            "attention_bias": self.attention_bias,
+            "seed": self.seed,
+        }

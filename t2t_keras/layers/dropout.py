@@ -1,0 +1,77 @@
+"""Dropout (section 5.4)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class Dropout(keras.layers.Layer):
+    """Zeroes a share of its input and scales the rest up by 1 / (1 - rate).
+
+    The mask is a pure function of (seed, number of the call, replica): the number
+    of the call is a variable of the layer, so that a restored model goes on with
+    the very masks it would have drawn, and replicas draw different ones. One
+    16-bit random integer is spent on an element, a fourth of what a float costs;
+    the rate is rounded to a multiple of 1/65536.
+
+    Args:
+        rate: The share to zero, 0 <= rate < 1.
+        seed: Integer that the masks derive from. Default 0.
+
+    Call arguments:
+        inputs: A float tensor of any shape.
+        training: Whether to drop; outside training the input is returned as it is.
+
+    Returns:
+        A tensor of the shape and dtype of `inputs`.
+
+    Raises:
+        ValueError: If `rate` is outside [0, 1).
+    """
+
+    def __init__(self, rate: float, seed: int = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(f"A dropout rate lies in [0, 1). Received: rate={rate}")
+        self.rate = rate
+        self.seed = seed
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the counter of calls."""
+        if self.rate:
+            self.calls = self.add_weight(
+                name="calls",
+                shape=(),
+                dtype="int32",
+                initializer="zeros",
+                trainable=False,
+            )
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Drops elements while training."""
+        if not self.rate or not training:
+            return inputs
+        replica = tf.distribute.get_replica_context()
+        replica_id = replica.replica_id_in_sync_group if replica else 0
+        call = self.calls.value + 0
+        self.calls.assign_add(1)
+        # Replicas and calls share the second word of the seed: 2^24 calls for each
+        # of 256 replicas pass before a pair repeats.
+        seed = tf.stack([self.seed, call + tf.cast(replica_id, tf.int32) * 2**24])
+        shape = tf.shape(inputs)
+        size = tf.reduce_prod(shape)
+        words = tf.random.stateless_uniform(
+            [(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.int32
+        )
+        bits = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:size]
+        threshold = round(self.rate * 65536) - 32768
+        keep = tf.reshape(bits >= tf.constant(threshold, tf.int16), shape)
+        scale = tf.where(keep, tf.cast(1 / (1 - self.rate), inputs.dtype), 0)
+        return inputs * scale
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}

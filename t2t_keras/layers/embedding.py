@@ -1,0 +1,79 @@
+"""Token embedding that is also the pre-softmax projection (section 3.4)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class SharedEmbedding(keras.layers.Layer):
+    """One matrix that embeds tokens and turns decoder states into logits.
+
+    Rows are drawn from N(0, 1/d_model) and multiplied by sqrt(d_model) on the way
+    in, so that embeddings and logits both start with unit variance.
+
+    Args:
+        vocab_size: Number of tokens.
+        d_model: Size of an embedding.
+        seed: Seed of the initializer. Default 0.
+
+    Call arguments:
+        ids: `[...]` integer token ids, 0 <= id < vocab_size.
+
+    Returns:
+        `[..., d_model]` in the compute dtype.
+    """
+
+    def __init__(
+        self, vocab_size: int, d_model: int, seed: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.d_model = d_model
+        self.seed = seed
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the matrix."""
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocab_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(
+                stddev=self.d_model**-0.5, seed=self.seed
+            ),
+        )
+        self.built = True
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """Looks the tokens up and scales them by sqrt(d_model)."""
+        # Gathered from the variable itself, so that the gradient stays sparse, and
+        # cast after: casting the whole matrix would cost more than the look-up.
+        rows = tf.gather(self.embeddings.value, ids)
+        return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
+
+    def logits(self, x: tf.Tensor) -> tf.Tensor:
+        """Projects states to scores over the vocabulary by the transposed matrix.
+
+        Args:
+            x: `[batch, length, d_model]` float.
+
+        Returns:
+            `[batch, length, vocab_size]` in the compute dtype.
+        """
+        matrix = tf.cast(self.embeddings.value, self.compute_dtype)
+        rows = tf.reshape(tf.cast(x, self.compute_dtype), [-1, self.d_model])
+        scores = tf.matmul(rows, matrix, transpose_b=True)
+        shape = tf.concat([tf.shape(x)[:-1], [self.vocab_size]], axis=0)
+        # [batch * length, vocab_size] -> [batch, length, vocab_size]
+        return tf.ensure_shape(
+            tf.reshape(scores, shape), [*x.shape[:-1], self.vocab_size]
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "d_model": self.d_model,
+            "seed": self.seed,
+        }

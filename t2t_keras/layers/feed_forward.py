@@ -1,0 +1,78 @@
+"""Position-wise feed-forward network (section 3.3)."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.seeds import child_seed
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class FeedForward(keras.layers.Layer):
+    """FFN(x) = max(0, x W1 + b1) W2 + b2, the same at every position (eq. 2).
+
+    Args:
+        d_model: Size of input and output.
+        d_ff: Size of the inner layer.
+        relu_dropout: Share dropped after the ReLU. Default 0, as in the paper.
+        seed: Seed of initializers and dropout. Default 0.
+
+    Call arguments:
+        x: `[batch, length, d_model]` float.
+        training: Whether to drop.
+
+    Returns:
+        `[batch, length, d_model]` in the compute dtype.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        relu_dropout: float = 0.0,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.d_ff = d_ff
+        self.relu_dropout = relu_dropout
+        self.seed = seed
+        policy = self.dtype_policy
+        self.inner = keras.layers.Dense(
+            d_ff,
+            activation="relu",
+            kernel_initializer=keras.initializers.GlorotUniform(child_seed(seed, "inner")),
+            dtype=policy,
+            name="inner",
+        )
+        self.outer = keras.layers.Dense(
+            d_model,
+            kernel_initializer=keras.initializers.GlorotUniform(child_seed(seed, "outer")),
+            dtype=policy,
+            name="outer",
+        )
+        self.dropout = Dropout(relu_dropout, seed, dtype=policy, name="dropout")
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the two kernels and biases."""
+        self.inner.build((None, None, self.d_model))
+        self.outer.build((None, None, self.d_ff))
+        self.dropout.build((None, None, self.d_ff))
+        self.built = True
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Applies the network at each position."""
+        return self.outer(self.dropout(self.inner(x), training=training))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "d_model": self.d_model,
+            "d_ff": self.d_ff,
+            "relu_dropout": self.relu_dropout,
+            "seed": self.seed,
+        }

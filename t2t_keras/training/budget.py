@@ -1,0 +1,48 @@
+"""How long to train."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingBudget:
+    """Ends training at whichever limit is reached first.
+
+    Args:
+        steps: Updates. Default no limit.
+        epochs: Passes over the data. Default no limit.
+        minutes: Minutes of training, those before a restart included. Default no
+            limit.
+
+    Raises:
+        ValueError: If there is no limit at all, or one is not positive.
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        limits = [x for x in dataclasses.astuple(self) if x is not None]
+        if not limits or min(limits) <= 0:
+            raise ValueError(
+                f"Training needs a limit, and a positive one. Received: {self}"
+            )
+
+    def fraction(self, steps: int, epochs: float, minutes: float) -> float:
+        """Tells how much of the budget is spent, 1 when training is to end.
+
+        Args:
+            steps: Updates done.
+            epochs: Passes over the data done, with fractions.
+            minutes: Minutes trained.
+        """
+        spent = [
+            done / limit
+            for done, limit in (
+                (steps, self.steps),
+                (epochs, self.epochs),
+                (minutes, self.minutes),
+            )
+            if limit is not None
+        ]
+        return min(1.0, max(spent))

@@ -1,0 +1,155 @@
+"""Label-smoothed cross entropy (section 5.4) normalized by real target tokens."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.tokens import PAD_ID
+
+
+def token_losses(
+    labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cross entropy of each token with and without label smoothing.
+
+    The smoothed target gives `label_smoothing` of the probability to all tokens
+    alike (Szegedy et al., 2016), the right one included; it is never built: with
+    the log-likelihood, the right token's logit and the mean logit suffice.
+
+    Args:
+        labels: `[n]` integer, the right tokens.
+        logits: `[n, vocab_size]` float.
+        label_smoothing: The share of probability spread over the vocabulary.
+
+    Returns:
+        The smoothed losses and the negative log-likelihoods, each `[n]`, in nats,
+        float64 for float64 logits and float32 for all others.
+    """
+    logits = tf.cast(logits, _exact_dtype(logits))
+    nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    gold = tf.gather(logits, labels, axis=1, batch_dims=1)
+    return nll + label_smoothing * (gold - tf.reduce_mean(logits, axis=1)), nll
+
+
+def projected_token_losses(
+    labels: tf.Tensor,
+    states: tf.Tensor,
+    embeddings: tf.Tensor,
+    label_smoothing: float,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """`token_losses` of `states` projected on `embeddings`, without its logits' cost.
+
+    Three of the four passes over `[n, vocab_size]` numbers that the plain form makes
+    are saved: the right token's logit and the mean logit are products of a state
+    with one row and with the mean row, and a token's share in the gradient scales
+    `[n, d_model]` numbers on either side of the softmax, not the softmax itself.
+
+    Args:
+        labels: `[n]` integer, the right tokens.
+        states: `[n, d_model]` float, the decoder's output.
+        embeddings: `[vocab_size, d_model]` float, cast to the dtype of `states`.
+        label_smoothing: The share of probability spread over the vocabulary.
+
+    Returns:
+        The smoothed losses and the negative log-likelihoods, each `[n]`, in nats,
+        and whether the right token was the likeliest, `[n]` bool.
+    """
+    exact = _exact_dtype(states)
+    embeddings = tf.cast(tf.convert_to_tensor(embeddings), states.dtype)
+    position = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
+
+    @tf.custom_gradient
+    def log_partition(states: tf.Tensor, embeddings: tf.Tensor) -> Any:
+        logits = tf.cast(tf.matmul(states, embeddings, transpose_b=True), exact)
+        probabilities = tf.nn.softmax(logits)
+        # The likeliest token's probability is at least 1 / vocab_size: its
+        # logarithm is safe where that of another might be of zero.
+        likeliest = tf.reduce_max(probabilities, axis=1)
+        log_sum = tf.reduce_max(logits, axis=1) - tf.math.log(likeliest)
+        correct = tf.gather_nd(probabilities, position) >= likeliest
+        saved = tf.cast(probabilities, states.dtype)
+
+        def gradient(d_log_sum: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            scale = tf.cast(d_log_sum, states.dtype)[:, tf.newaxis]
+            d_states = tf.matmul(saved, embeddings) * scale
+            d_embeddings = tf.matmul(saved, states * scale, transpose_a=True)
+            return d_states, d_embeddings
+
+        return (log_sum, correct), gradient
+
+    log_sum, correct = log_partition(states, embeddings)
+    exact_states = tf.cast(states, exact)
+    rows = tf.cast(tf.gather(embeddings, labels), exact)
+    gold = tf.reduce_sum(exact_states * rows, axis=1)
+    mean_row = tf.reduce_mean(tf.cast(embeddings, exact), axis=0)
+    mean = tf.linalg.matvec(exact_states, mean_row)
+    nll = log_sum - gold
+    return nll + label_smoothing * (gold - mean), nll, correct
+
+
+def _exact_dtype(x: tf.Tensor) -> tf.DType:
+    """Returns the dtype that sums over a vocabulary need: at least float32."""
+    return tf.float64 if x.dtype == tf.float64 else tf.float32
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class LabelSmoothedCrossEntropy(keras.losses.Loss):
+    """The mean of `token_losses` over real target tokens, for `Model.compile`.
+
+    Keras's own reductions divide by the padded positions too, and its sparse cross
+    entropy knows no label smoothing.
+
+    Args:
+        label_smoothing: Share of probability spread over the vocabulary. Default 0.1.
+
+    Call arguments:
+        y_true: `[batch, target]` integer tokens, 0 for padding.
+        y_pred: `[batch, target, vocab_size]` logits.
+        sample_weight: Optional weight of each token, `[batch, target]`.
+
+    Returns:
+        A scalar, in nats a token.
+
+    Raises:
+        ValueError: If `label_smoothing` is outside [0, 1).
+    """
+
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        name: str = "label_smoothed_cross_entropy",
+        **kwargs: Any,
+    ) -> None:
+        kwargs["reduction"] = "mean_with_sample_weight"
+        super().__init__(name=name, **kwargs)
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(
+                f"label_smoothing lies in [0, 1). Received: {label_smoothing}"
+            )
+        self.label_smoothing = label_smoothing
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Returns the smoothed loss of each position, `[batch, target]`."""
+        shape = tf.shape(y_true)
+        smoothed, _ = token_losses(
+            tf.reshape(y_true, [-1]),
+            tf.reshape(y_pred, [-1, y_pred.shape[-1]]),
+            self.label_smoothing,
+        )
+        # [batch * target] -> [batch, target]
+        return tf.reshape(smoothed, shape)
+
+    def __call__(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> tf.Tensor:
+        """Averages over the positions that are no padding."""
+        y_true = tf.convert_to_tensor(y_true)
+        real = tf.cast(tf.not_equal(y_true, PAD_ID), self.dtype)
+        if sample_weight is not None:
+            real *= tf.cast(sample_weight, self.dtype)
+        return super().__call__(y_true, y_pred, sample_weight=real)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}

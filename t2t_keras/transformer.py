@@ -1,0 +1,333 @@
+"""The Transformer (Vaswani et al., 2017): decode(encode(source))."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.layers.decoder import Decoder, LayerCache
+from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.embedding import SharedEmbedding
+from t2t_keras.layers.encoder import Encoder
+from t2t_keras.layers.masks import causal_mask, padding_mask
+from t2t_keras.layers.position import POSITIONS
+from t2t_keras.layers.seeds import child_seed
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class Transformer(keras.Model):
+    """The encoder-decoder model of "Attention Is All You Need" (Figure 1).
+
+    The defaults are the paper's base model. Weights exist from construction on.
+
+    Args:
+        source_vocab_size: Number of source tokens.
+        target_vocab_size: Number of target tokens. Default `source_vocab_size`.
+        share_embeddings: One matrix for source, target and logits (section 3.4);
+            otherwise one for the source and one for target and logits. Default True.
+        num_layers: Number of encoder layers, N. Default 6.
+        num_decoder_layers: Number of decoder layers. Default `num_layers`.
+        d_model: Size of every layer's output. Default 512.
+        d_ff: Inner size of the feed-forward networks. Default 2048.
+        num_heads: Number of attention heads, h. Default 8.
+        d_k: Size of a head's queries and keys. Default d_model / num_heads.
+        d_v: Size of a head's values. Default d_k.
+        dropout: Share dropped from each sub-layer's output and from embedding +
+            position (section 5.4). Default 0.1.
+        attention_dropout: Share of attention weights dropped. Default 0.
+        relu_dropout: Share dropped after the ReLU. Default 0.
+        attention_bias: Whether attention's projections have biases. Default False.
+        position: "sinusoidal" (section 3.5, the default) or "learned" (Table 3, E).
+        max_length: Positions that "learned" has vectors for. Default 1024.
+        pre_norm: Normalize before each sub-layer, not after. Default False.
+        norm_epsilon: Epsilon of the normalizations. Default 1e-6.
+        seed: Seed of initializers and dropout. Default 0.
+        **kwargs: Keras's `name` and `dtype` (such as "mixed_bfloat16").
+
+    Call arguments:
+        inputs: Dict of "source" and "target", `[batch, source]` and
+            `[batch, target]` integer ids, 0 for padding. The target begins with the
+            start token: position t of the output predicts position t + 1 of it.
+        return_attention_scores: Also return the attention weights.
+        training: Whether to drop.
+
+    Returns:
+        Logits `[batch, target, target_vocab_size]` in the compute dtype; with
+        `return_attention_scores` also a dict of "encoder", "decoder" and "cross":
+        lists of one `[batch, heads, query, key]` tensor a layer.
+
+    Raises:
+        ValueError: If `share_embeddings` is True and the vocabularies differ in
+            size, or `position` is not a name of a positional encoding.
+    """
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int | None = None,
+        share_embeddings: bool = True,
+        num_layers: int = 6,
+        num_decoder_layers: int | None = None,
+        d_model: int = 512,
+        d_ff: int = 2048,
+        num_heads: int = 8,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        relu_dropout: float = 0.0,
+        attention_bias: bool = False,
+        position: str = "sinusoidal",
+        max_length: int = 1024,
+        pre_norm: bool = False,
+        norm_epsilon: float = 1e-6,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        # A checkpoint names arrays after variables, whose paths begin with this.
+        kwargs.setdefault("name", "transformer")
+        super().__init__(**kwargs)
+        target_vocab_size = target_vocab_size or source_vocab_size
+        num_decoder_layers = num_decoder_layers or num_layers
+        if share_embeddings and source_vocab_size != target_vocab_size:
+            raise ValueError(
+                "share_embeddings needs one vocabulary. Received: source_vocab_size="
+                f"{source_vocab_size}, target_vocab_size={target_vocab_size}"
+            )
+        if position not in POSITIONS:
+            raise ValueError(
+                f"position must be one of {sorted(POSITIONS)}. Received: {position!r}"
+            )
+        layer_arguments = {
+            "d_model": d_model,
+            "d_ff": d_ff,
+            "num_heads": num_heads,
+            "d_k": d_k,
+            "d_v": d_v,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "relu_dropout": relu_dropout,
+            "attention_bias": attention_bias,
+            "pre_norm": pre_norm,
+            "norm_epsilon": norm_epsilon,
+        }
+        self._arguments = {
+            "source_vocab_size": source_vocab_size,
+            "target_vocab_size": target_vocab_size,
+            "share_embeddings": share_embeddings,
+            "num_layers": num_layers,
+            "num_decoder_layers": num_decoder_layers,
+            **layer_arguments,
+            "position": position,
+            "max_length": max_length,
+            "seed": seed,
+        }
+        policy = self.dtype_policy
+
+        def embedding(vocab_size: int, name: str) -> SharedEmbedding:
+            return SharedEmbedding(
+                vocab_size, d_model, child_seed(seed, name), dtype=policy, name=name
+            )
+
+        self.target_embedding = embedding(
+            target_vocab_size, "embedding" if share_embeddings else "target_embedding"
+        )
+        self.source_embedding = (
+            self.target_embedding
+            if share_embeddings
+            else embedding(source_vocab_size, "source_embedding")
+        )
+        self.source_position, self.target_position = (
+            POSITIONS[position](
+                d_model, max_length, child_seed(seed, name), dtype=policy, name=name
+            )
+            for name in ("source_position", "target_position")
+        )
+        self.source_dropout, self.target_dropout = (
+            Dropout(dropout, child_seed(seed, name), dtype=policy, name=name)
+            for name in ("source_dropout", "target_dropout")
+        )
+        self.encoder = Encoder(
+            num_layers,
+            seed=child_seed(seed, "encoder"),
+            dtype=policy,
+            name="encoder",
+            **layer_arguments,
+        )
+        self.decoder = Decoder(
+            num_decoder_layers,
+            seed=child_seed(seed, "decoder"),
+            dtype=policy,
+            name="decoder",
+            **layer_arguments,
+        )
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates all weights; the sizes are known without any input."""
+        if self.built:
+            return
+        shape = (None, None, self._arguments["d_model"])
+        self.target_embedding.build()
+        if self.source_embedding is not self.target_embedding:
+            self.source_embedding.build()
+        for side in (self.source_position, self.target_position):
+            side.build(shape)
+        for side in (self.source_dropout, self.target_dropout):
+            side.build(shape)
+        self.encoder.build(shape)
+        self.decoder.build(shape)
+        self.built = True
+
+    def encode(
+        self,
+        source: tf.Tensor,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """Turns source tokens into the memory that the decoder attends to.
+
+        Args:
+            source: `[batch, source]` integer ids, 0 for padding.
+            return_attention_scores: Also return each layer's attention weights.
+            training: Whether to drop.
+
+        Returns:
+            `[batch, source, d_model]`; where asked for, then a list of
+            `[batch, heads, source, source]`.
+        """
+        x = self.source_position(self.source_embedding(source))
+        x = self.source_dropout(x, training=training)
+        return self.encoder(
+            x,
+            attention_mask=padding_mask(source),
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+
+    def empty_cache(self, memory: tf.Tensor) -> list[LayerCache]:
+        """Returns the decoder's cache before the first step.
+
+        Args:
+            memory: `[batch, source, d_model]`, what `encode` returned.
+        """
+        return self.decoder.empty_cache(memory)
+
+    def decode(
+        self,
+        target: tf.Tensor,
+        memory: tf.Tensor | None,
+        memory_mask: tf.Tensor,
+        self_attention_mask: tf.Tensor | None = None,
+        positions: tf.Tensor | None = None,
+        cache: list[LayerCache] | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """Scores the token that follows each target position.
+
+        Args:
+            target: `[batch, target]` integer ids, the start token first.
+            memory: `[batch, source, d_model]`, what `encode` returned; unused where
+                a cache is given.
+            memory_mask: `[batch, 1, 1, source]` bool, `padding_mask(source)`.
+            self_attention_mask: Bool that broadcasts to `[batch, heads, target, key]`.
+                Default the causal mask. With a cache, the keys are the cached
+                positions and then these.
+            positions: `[target]` integer. Default 0 .. target - 1.
+            cache: What `empty_cache` or an earlier call returned.
+            return_attention_scores: Also return each layer's attention weights.
+            training: Whether to drop.
+
+        Returns:
+            Logits `[batch, target, target_vocab_size]`; where asked for, then a list
+            of one pair (self-attention, attention to the memory) a layer; where a
+            cache was given, then the cache with these positions appended.
+        """
+        states, *rest = self._target_states(
+            target,
+            memory,
+            memory_mask,
+            self_attention_mask,
+            positions,
+            cache,
+            return_attention_scores,
+            training,
+        )
+        logits = self.target_embedding.logits(states)
+        return (logits, *rest) if rest else logits
+
+    def _target_states(
+        self,
+        target: tf.Tensor,
+        memory: tf.Tensor | None,
+        memory_mask: tf.Tensor,
+        self_attention_mask: tf.Tensor | None = None,
+        positions: tf.Tensor | None = None,
+        cache: list[LayerCache] | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> tuple[Any, ...]:
+        if self_attention_mask is None:
+            self_attention_mask = causal_mask(tf.shape(target)[1])
+        x = self.target_position(self.target_embedding(target), positions=positions)
+        x = self.target_dropout(x, training=training)
+        result = self.decoder(
+            x,
+            memory,
+            self_attention_mask=self_attention_mask,
+            cross_attention_mask=memory_mask,
+            cache=cache,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        return result if isinstance(result, tuple) else (result,)
+
+    def target_states(
+        self, inputs: dict[str, tf.Tensor], training: bool | None = None
+    ) -> tf.Tensor:
+        """Returns what `target_embedding.logits` turns into the logits of `call`.
+
+        Args:
+            inputs: As of `call`.
+            training: Whether to drop.
+
+        Returns:
+            `[batch, target, d_model]` in the compute dtype.
+        """
+        source = inputs["source"]
+        memory = self.encode(source, training=training)
+        return self._target_states(
+            inputs["target"], memory, padding_mask(source), training=training
+        )[0]
+
+    def call(
+        self,
+        inputs: dict[str, tf.Tensor],
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """Scores every target position at once."""
+        if not return_attention_scores:
+            states = self.target_states(inputs, training=training)
+            return self.target_embedding.logits(states)
+        source = inputs["source"]
+        memory, encoder_scores = self.encode(
+            source, return_attention_scores=True, training=training
+        )
+        logits, decoder_scores = self.decode(
+            inputs["target"],
+            memory,
+            padding_mask(source),
+            return_attention_scores=True,
+            training=training,
+        )
+        return logits, {
+            "encoder": encoder_scores,
+            "decoder": [scores for scores, _ in decoder_scores],
+            "cross": [scores for _, scores in decoder_scores],
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), **self._arguments}
