@@ -50,11 +50,11 @@ TINY = {
     "d_model": 128,
     "d_ff": 256,
     "num_heads": 4,
-    "learning_rate": 2.5,
-    "warmup_steps": 1000,
-    "batch_tokens": 4096,
+    "learning_rate": 1.5,
+    "warmup_steps": 800,
+    "batch_tokens": 2048,
     "train_steps": 10_000,
-    "checkpoint_minutes": 1.0,
+    "checkpoint_minutes": 0.5,
 }
 """Learns a small corpus on a laptop's processor within minutes."""
 

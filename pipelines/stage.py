@@ -1,6 +1,7 @@
 """What every stage does around its work: flags, messages, exit status."""
 
 import contextlib
+import gzip
 import os
 import re
 import sys
@@ -8,7 +9,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 from absl import app, flags, logging
 
@@ -126,6 +127,26 @@ def _quiet_start() -> Iterator[None]:
             for line in held_back:
                 if not _START_UP_NOISE.match(line):
                     os.write(2, line)
+
+
+@contextlib.contextmanager
+def open_output(path: str) -> Iterator[BinaryIO]:
+    """Opens a file to write, which appears when it is complete.
+
+    Args:
+        path: The file, compressed if it ends in .gz; "-" is standard output.
+    """
+    from t2t_keras.files import atomic_writer
+
+    if path == "-":
+        yield sys.stdout.buffer
+        return
+    with atomic_writer(path) as file:
+        if path.endswith(".gz"):
+            with gzip.GzipFile(fileobj=file, mode="wb") as compressed:
+                yield compressed  # type: ignore[misc]
+        else:
+            yield file
 
 
 def describe(**items: Any) -> str:

@@ -32,8 +32,11 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_bool("jit", False, "Compile the training step with XLA.")
 flags.DEFINE_bool("read_text", False, "Tokenize the corpus anew while training.")
-flags.DEFINE_string(
-    "early_stop_metric", "val_nll", "Figure of the dev split that early stopping watches."
+flags.DEFINE_enum(
+    "early_stop_metric",
+    "val_nll",
+    ["val_nll", "val_loss", "val_perplexity", "val_accuracy", "val_bleu"],
+    "Figure of the dev split that early stopping watches.",
 )
 flags.DEFINE_integer(
     "early_stop_patience", None, "Validations without a better figure before the end.", 1
@@ -47,7 +50,6 @@ _TOKENS_PER_PART = 4096
 
 def main() -> None:
     """Runs the stage."""
-    import keras
     import tensorflow as tf
 
     from t2t_keras.data.batching import Batching
@@ -145,9 +147,7 @@ def main() -> None:
     ]
     if FLAGS.early_stop_patience:
         watchers.append(
-            keras.callbacks.EarlyStopping(
-                FLAGS.early_stop_metric, patience=FLAGS.early_stop_patience
-            )
+            callbacks.early_stopping(FLAGS.early_stop_metric, FLAGS.early_stop_patience)
         )
     last_validation = time.monotonic()
 

@@ -21,7 +21,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.bleu import corpus_bleu
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.trainer import Trainer
+from t2t_keras.training.trainer import PLACE, Trainer
 
 
 def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Examples:
@@ -80,7 +80,8 @@ class Progress(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Notes the place in the data."""
-        logs = logs or {}
+        # Keras turns all logs into floats.
+        logs = {name: int((logs or {})[name]) for name in PLACE}
         done = logs["batch"] + 1
         self._epochs = logs["epoch"] + done / logs["batches"]
         if done == logs["batches"]:

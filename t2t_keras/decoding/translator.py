@@ -76,7 +76,7 @@ class Translator:
         self._tokenizers = tokenizers
         self.n_best = n_best
         self._batch_tokens = batch_tokens
-        self._max_input_tokens = max_input_tokens
+        self.max_input_tokens = max_input_tokens
         self.truncated = 0
 
         @tf.function(
@@ -105,9 +105,9 @@ class Translator:
             return results
         ids = self._tokenizers.source.tokenize(tf.constant(sentences))
         lengths = ids.row_lengths().numpy()
-        self.truncated += int((lengths > self._max_input_tokens).sum())
-        ids = ids[:, : self._max_input_tokens]
-        lengths = np.minimum(lengths, self._max_input_tokens)
+        self.truncated += int((lengths > self.max_input_tokens).sum())
+        ids = ids[:, : self.max_input_tokens]
+        lengths = np.minimum(lengths, self.max_input_tokens)
         order = np.argsort(lengths, kind="stable")[::-1]
         order = order[lengths[order] > 0]
         start = 0

@@ -133,6 +133,18 @@ class TensorBoardScalars(keras.callbacks.Callback):
         self._dev.close()
 
 
+def early_stopping(metric: str, patience: int) -> keras.callbacks.EarlyStopping:
+    """Ends training when a figure of the held-back data no longer gets better.
+
+    Args:
+        metric: Its name, "val_nll" for one. Of accuracy and BLEU more is better, of
+            all others less.
+        patience: Validations to wait for a better figure.
+    """
+    mode = "max" if metric in ("val_accuracy", "val_bleu") else "min"
+    return keras.callbacks.EarlyStopping(metric, patience=patience, mode=mode)
+
+
 class SaveCheckpoint(keras.callbacks.Callback):
     """Saves a checkpoint after each validation.
 

@@ -27,6 +27,7 @@ def token_losses(
         float64 for float64 logits and float32 for all others.
     """
     logits = tf.cast(logits, _exact_dtype(logits))
+    labels = tf.cast(labels, tf.int32)  # Keras hands losses every label as float32.
     nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     gold = tf.gather(logits, labels, axis=1, batch_dims=1)
     return nll + label_smoothing * (gold - tf.reduce_mean(logits, axis=1)), nll
@@ -56,6 +57,7 @@ def projected_token_losses(
         and whether the right token was the likeliest, `[n]` bool.
     """
     exact = _exact_dtype(states)
+    labels = tf.cast(labels, tf.int32)
     embeddings = tf.cast(tf.convert_to_tensor(embeddings), states.dtype)
     position = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
 

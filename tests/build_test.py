@@ -1,0 +1,237 @@
+"""Holds BUILD to the sources, also where Bazel is not installed.
+
+Every source and test file belongs to a target, and the deps of a target are what its
+sources import. A failure says what to write into BUILD.
+"""
+
+import ast
+import contextlib
+import re
+import sys
+import textwrap
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Distributions that install a package of another name.
+DISTRIBUTIONS = {
+    "absl": "absl_py",
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio_health_checking",
+    "tensorflow_serving": "tensorflow_serving_api",
+}
+# What a target needs though none of its sources imports it.
+NOT_IMPORTED = {
+    "t2t_keras": {
+        "@pypi//importlib_resources",  # Imported by tensorflow_datasets, undeclared.
+        "@pypi//tensorboard",  # tf.summary imports it at its first use.
+    },
+}
+# BUILD is run as Python, so it may hold only what is Starlark, too.
+STARLARK = (
+    *(ast.Module, ast.Expr, ast.Call, ast.keyword, ast.Name, ast.Attribute),
+    *(ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.BinOp, ast.operator),
+    *(ast.ListComp, ast.comprehension, ast.expr_context),
+)
+
+
+def read_build():
+    """Returns the attributes of each target by its name."""
+    targets = {}
+
+    def rule(kind):
+        def declare(name, **attributes):
+            assert name not in targets, f"BUILD declares {name} twice."
+            targets[name] = {"rule": kind, **attributes}
+
+        return declare
+
+    def glob(include):
+        found = sorted({path for pattern in include for path in ROOT.glob(pattern)})
+        assert found, f"BUILD: glob({include}) finds no file."
+        return [path.relative_to(ROOT).as_posix() for path in found]
+
+    tree = ast.parse((ROOT / "BUILD").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        assert isinstance(node, STARLARK), f"Not for BUILD: {ast.unparse(node)}"
+    names = {kind: rule(kind) for kind in ("genrule", "py_library", "py_binary")}
+    names |= {"py_test": rule("py_test"), "glob": glob}
+    names |= {"load": lambda *_: None, "package": lambda **_: None}
+    exec(compile(tree, "BUILD", "exec"), {"__builtins__": {}, **names})
+    return targets
+
+
+TARGETS = read_build()
+
+
+def named(rule):
+    return [name for name, attributes in TARGETS.items() if attributes["rule"] == rule]
+
+
+def files(target):
+    """Returns a target's sources by the path at which a program finds them."""
+    found = {}
+    for source in TARGETS[target]["srcs"]:
+        if source.startswith(":"):
+            copied = TARGETS[source[1:]]
+            found.update(zip(copied["outs"], copied["srcs"], strict=True))
+        else:
+            found[source] = source
+    return found
+
+
+def own_modules():
+    """Returns the label of the library that provides each of our own modules."""
+    found = {}
+    for library in named("py_library"):
+        for root in TARGETS[library]["imports"]:
+            for path in files(library):
+                module = PurePosixPath(path).relative_to(root).with_suffix("")
+                found[".".join(module.parts).removesuffix(".__init__")] = f":{library}"
+    return found
+
+
+OWN_MODULES = own_modules()
+
+
+def syntax(path):
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def imported(tree):
+    """Returns the dotted names that a file imports, or has a new process import."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        elif re.fullmatch(r"t2t_keras\.[\w.]*", node.value):  # For `python -m`.
+            names.add(node.value.rstrip("."))
+        elif "import " in node.value:  # For `python -c`, or prose.
+            with contextlib.suppress(SyntaxError):
+                names |= imported(ast.parse(textwrap.dedent(node.value)))
+    return names
+
+
+def needed_by(*paths):
+    """Returns the labels of what files import."""
+    labels = set()
+    for name in set().union(*(imported(syntax(path)) for path in paths)):
+        top, module = name.partition(".")[0], name
+        while module and module not in OWN_MODULES:
+            module = module.rpartition(".")[0]
+        if module:
+            labels.add(OWN_MODULES[module])
+        elif top not in sys.stdlib_module_names:
+            labels.add(f"@pypi//{DISTRIBUTIONS.get(top, top).lower()}")
+    return labels
+
+
+def own_deps(target):
+    """Returns the labels of our own libraries that a target reaches."""
+    labels = {dep for dep in TARGETS[target].get("deps", []) if dep.startswith(":")}
+    return labels.union(*(own_deps(label[1:]) for label in labels))
+
+
+def main_block(path):
+    """Returns the code that a file runs if it is the program, or nothing."""
+    last = syntax(path).body[-1:]
+    if last and ast.unparse(last[0]).startswith("if __name__ == '__main__':"):
+        return ast.unparse(last[0])
+    return ""
+
+
+def entry(path, folder, implied):
+    """Returns the line that a binary or a test is in BUILD."""
+    name = PurePosixPath(path).relative_to(folder).with_suffix("")
+    labels = ", ".join(f'"{label}"' for label in sorted(needed_by(path) - implied))
+    return f'Add to the dict of {folder} in BUILD:\n        "{name}": [{labels}],'
+
+
+def python_files(folder, pattern="*.py"):
+    paths = sorted((ROOT / folder).rglob(pattern))
+    return [path.relative_to(ROOT).as_posix() for path in paths]
+
+
+STAGES = [path for path in python_files("pipelines") if main_block(path)]
+TESTS = python_files("tests", "*_test.py")
+
+
+@pytest.mark.parametrize("folder", ["t2t_keras", "flags", "pipelines"])
+def test_every_source_belongs_to_its_library(folder):
+    missing = set(python_files(folder)) - set(files(folder).values())
+    assert not missing, f"Add to the files of {folder} in BUILD: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_has_a_binary(stage):
+    assert stage in {TARGETS[name]["main"] for name in named("py_binary")}, entry(
+        stage, "pipelines", {":pipelines"} | own_deps("pipelines")
+    )
+
+
+def test_every_console_script_has_a_binary():
+    (stages,) = (
+        ast.literal_eval(node.value)
+        for node in syntax("setup.py").body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "STAGES"
+    )
+    for stage in stages:
+        target = TARGETS.get(f"t2t-{stage}", {})
+        assert target.get("main") == f"pipelines/{stage}.py", (
+            f"setup.py installs t2t-{stage}: BUILD needs a py_binary of that name."
+        )
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_every_test_file_is_a_py_test(test):
+    assert test in {TARGETS[name]["main"] for name in named("py_test")}, entry(
+        test, "tests", {":test_support", "@pypi//pytest"}
+    )
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_every_test_file_runs_its_tests(test):
+    assert re.search(r"\b(pytest\.main|tf\.test\.main)\(", main_block(test)), (
+        f'End {test} with:\nif __name__ == "__main__":\n'
+        "    sys.exit(pytest.main([__file__]))"
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_targets_name_what_exists(target):
+    attributes = TARGETS[target]
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower()
+    pins = set(re.findall(r"^[\w.-]+(?===)", pinned, re.MULTILINE))
+    known = {f":{name}" for name in TARGETS}
+    known |= {f"@pypi//{re.sub('[-.]', '_', pin)}" for pin in pins}
+    main = [attributes["main"]] if "main" in attributes else []
+    for kind in ("srcs", "data", "deps"):
+        for name in attributes.get(kind, []):
+            assert name in known or (ROOT / name).is_file(), (
+                f"BUILD: {target} names {name} in {kind}, which does not exist."
+            )
+    assert set(main) <= set(attributes["srcs"]), f"BUILD: main of {target} is no src."
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if "deps" in TARGETS[t]])
+def test_deps_are_what_the_sources_import(target):
+    deps = set(TARGETS[target]["deps"])
+    needed = needed_by(*files(target).values()) - {f":{target}"}
+    needed |= NOT_IMPORTED.get(target, set())
+    missing = needed - deps - own_deps(target)
+    assert not missing, f"BUILD: add to the deps of {target}: {sorted(missing)}"
+    if TARGETS[target]["rule"] == "py_test":
+        # pytest loads tests/conftest.py, which no test imports.
+        needed |= {":test_support", "@pypi//pytest"}
+    unused = deps - needed
+    assert not unused, f"BUILD: take from the deps of {target}: {sorted(unused)}"
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

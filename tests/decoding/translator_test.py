@@ -1,0 +1,115 @@
+"""Sentences in, translations out: order, empty lines, streaming, bad arguments."""
+
+import queue
+import sys
+
+import pytest
+import tensorflow as tf
+
+from t2t_keras import Transformer
+from t2t_keras.data.tokenizer import SentencePieceTokenizer, TokenizerPair
+from t2t_keras.decoding.translator import Translator
+
+LINES = [f"{word} {number}" for number in range(40) for word in ("the", "a dog", "no")]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    tokenizer = SentencePieceTokenizer.train(LINES, 40)
+    return TokenizerPair(tokenizer, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizers):
+    return Transformer(
+        tokenizers.source.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2
+    )
+
+
+@pytest.fixture(scope="module")
+def translator(model, tokenizers):
+    return Translator(model, tokenizers, beam_size=2, max_extra_length=3)
+
+
+def test_output_keeps_the_order_of_the_input(translator):
+    together = translator.translate(LINES[:20])
+    for line, (translation,) in zip(LINES[:20], together, strict=True):
+        ((alone,),) = translator.translate([line])
+        assert alone.text == translation.text
+        assert alone.score == pytest.approx(translation.score, abs=1e-4)
+    assert len({best[0].text for best in together}) > 1
+
+
+def test_empty_lines_give_empty_lines(translator):
+    empty, full, blank = translator.translate(["", "the dog", " \t "])
+    assert empty == [("", 0.0)] == blank
+    assert full[0].score < 0
+    assert translator.translate([]) == []
+
+
+def test_odd_characters_break_nothing(translator):
+    lines = ["\x00\x01", "the\u2028dog", "\ufeffno", "🐕" * 50, "a\tdog"]
+    results = translator.translate(lines)
+    assert len(results) == 5
+    assert "\n" not in "".join(best[0].text for best in results)
+
+
+def test_a_line_of_ten_thousand_tokens_is_cut_and_counted(model, tokenizers):
+    translator = Translator(
+        model, tokenizers, beam_size=1, max_extra_length=1, max_input_tokens=32
+    )
+    (result,) = translator.translate(["dog " * 10_000])
+    (cut,) = translator.translate(["dog " * 10_000 + "no"])
+    assert result == cut
+    assert translator.truncated == 2
+
+
+def test_several_hypotheses_descend(model, tokenizers):
+    translator = Translator(model, tokenizers, beam_size=4, n_best=3)
+    for found in translator.translate(LINES[:5]):
+        assert 1 <= len(found) <= 3
+        scores = [hypothesis.score for hypothesis in found]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_a_slow_source_is_answered_line_by_line(translator):
+    lines: queue.Queue = queue.Queue()
+    stream = translator.stream(iter(lines.get, None))
+    for line in LINES[:3]:
+        lines.put(line)
+        # The source blocks until it has been answered: waiting for more would hang.
+        assert next(stream) == translator.translate([line])[0]
+    lines.put(None)
+    assert list(stream) == []
+
+
+def test_a_source_that_fails_is_reported_after_what_came_before(translator):
+    def lines():
+        yield "the dog"
+        raise ValueError("x:2: invalid")
+
+    stream = translator.stream(lines())
+    assert next(stream)[0].score < 0
+    with pytest.raises(ValueError, match="x:2"):
+        next(stream)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"beam_size": 0}, {"length_penalty": -1}, {"n_best": 5}, {"max_extra_length": 0}],
+)
+def test_arguments_out_of_range_are_named(model, tokenizers, arguments):
+    (name, value), = arguments.items()
+    with pytest.raises(ValueError, match=rf"{name}.*{value}"):
+        Translator(model, tokenizers, **arguments)
+
+
+def test_one_trace_serves_every_batch(translator):
+    before = translator._search.experimental_get_tracing_count()
+    translator.translate(LINES)
+    assert translator._search.experimental_get_tracing_count() == before == 1
+    assert tf.executing_eagerly()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,103 @@
+"""Attention against the paper's equations."""
+
+import sys
+
+import numpy as np
+import pytest
+import reference
+import tensorflow as tf
+
+from t2t_keras import MultiHeadAttention, scaled_dot_product_attention
+
+
+def random(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def test_worked_example_of_three_words():
+    # Worked by hand: the scores are QK^T / 2, and every row of Q K^T is here.
+    q = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]], np.float32)
+    k = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0]], np.float32)
+    v = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], np.float32)
+    products = np.array([[1, 1, 2], [1, 1, 0], [2, 0, 1]])
+    e = np.exp(products / 2)
+    expected_weights = e / e.sum(1, keepdims=True)
+    output, weights = scaled_dot_product_attention(q, k, v)
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-6)
+    np.testing.assert_allclose(output, expected_weights @ v, atol=1e-6)
+    # 1 / (1 + 1 + sqrt(e)) = 0.27406..., written out once.
+    np.testing.assert_allclose(weights[0], [0.274069, 0.274069, 0.451863], atol=1e-6)
+    np.testing.assert_allclose(output[0], [0.335559, 0.435559], atol=1e-6)
+
+
+def test_attention_equals_the_equation_under_a_mask():
+    q, k, v = random((2, 3, 5, 8)), random((2, 3, 7, 8), 1), random((2, 3, 7, 6), 2)
+    mask = np.ones((2, 1, 1, 7), bool)
+    mask[0, ..., 4:] = False
+    output, weights = scaled_dot_product_attention(q, k, v, mask)
+    expected, expected_weights = reference.attention(
+        *(x.astype(np.float64) for x in (q, k, v)), mask
+    )
+    np.testing.assert_allclose(output, expected, atol=1e-5)
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
+
+
+def test_a_query_that_sees_nothing_gives_no_nan():
+    x = random((1, 1, 2, 4))
+    output, _ = scaled_dot_product_attention(x, x, x, np.zeros((1, 1, 2, 2), bool))
+    assert np.isfinite(output).all()
+
+
+@pytest.mark.parametrize("with_memory", [False, True])
+@pytest.mark.parametrize(("d_k", "d_v"), [(None, None), (3, 7)])
+def test_multi_head_attention_equals_the_equations(with_memory, d_k, d_v):
+    layer = MultiHeadAttention(4, 16, d_k, d_v, seed=1)
+    x = random((2, 5, 16))
+    memory = random((2, 6, 16), 1) if with_memory else None
+    mask = np.random.default_rng(2).random((2, 1, 5, 6 if with_memory else 5)) > 0.3
+    mask[..., 0] = True
+    output, scores = layer(
+        x, memory, attention_mask=mask, return_attention_scores=True
+    )
+    expected = reference.multi_head_attention(
+        reference.weights_of(layer), x, memory, mask[:, 0], 4, d_k or 4, d_v or d_k or 4
+    )
+    np.testing.assert_allclose(output, expected, atol=1e-5)
+    assert scores.shape == (2, 4, 5, 6 if with_memory else 5)
+    np.testing.assert_allclose(np.sum(scores, -1), 1, atol=1e-5)
+
+
+def test_projections_have_biases_only_on_demand():
+    for bias, count in ((False, 2), (True, 4)):
+        layer = MultiHeadAttention(2, 8, attention_bias=bias)
+        layer(random((1, 3, 8)))
+        assert len(layer.trainable_weights) == count
+
+
+def test_self_attention_in_steps_equals_self_attention_at_once():
+    layer = MultiHeadAttention(2, 8)
+    x = random((2, 4, 8))
+    causal = np.tril(np.ones((4, 4), bool))[None, None]
+    expected = layer(x, attention_mask=causal)
+    cache = layer.empty_cache(2)
+    for i in range(4):
+        output, cache = layer(x[:, i : i + 1], cache=cache)
+        np.testing.assert_allclose(output[:, 0], expected[:, i], atol=1e-5)
+    assert cache[0].shape == (2, 2, 4, 4)
+
+
+def test_a_projected_memory_stands_for_the_memory():
+    layer = MultiHeadAttention(2, 8)
+    x, memory = random((2, 3, 8)), random((2, 5, 8), 1)
+    expected = layer(x, memory)
+    output, _ = layer(x, cache=layer.keys_values(tf.constant(memory)))
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+
+
+def test_heads_that_do_not_divide_the_model_are_refused():
+    with pytest.raises(ValueError, match="d_model=10, num_heads=4"):
+        MultiHeadAttention(4, 10)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,83 @@
+"""Positional encodings, dropout and masks: hand-written expectations."""
+
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras import (
+    Dropout,
+    LearnedPosition,
+    SinusoidalPosition,
+    causal_mask,
+    padding_mask,
+    sinusoidal_encoding,
+)
+
+
+def test_sinusoidal_encoding_interleaves_sine_and_cosine():
+    encoding = sinusoidal_encoding(tf.range(3), 4)
+    expected = [
+        [0, 1, 0, 1],
+        [0.841471, 0.540302, 0.0099998, 0.99995],
+        [0.909297, -0.416147, 0.0199987, 0.9998],
+    ]
+    np.testing.assert_allclose(encoding, expected, atol=1e-6)
+
+
+def test_positions_can_be_given():
+    layer = SinusoidalPosition(8)
+    x = tf.zeros([1, 2, 8])
+    whole = layer(tf.zeros([1, 9, 8]))
+    np.testing.assert_allclose(
+        layer(x, positions=tf.constant([7, 7]))[0], [whole[0, 7], whole[0, 7]]
+    )
+
+
+def test_learned_positions_beyond_the_table_share_its_last_row():
+    layer = LearnedPosition(4, max_length=3)
+    output = layer(tf.zeros([1, 5, 4]))[0].numpy()
+    np.testing.assert_array_equal(output[:3], layer.table.numpy())
+    np.testing.assert_array_equal(output[3], output[2])
+    np.testing.assert_array_equal(output[4], output[2])
+
+
+def test_dropout_drops_the_share_and_keeps_the_mean():
+    layer = Dropout(0.3, seed=5)
+    y = layer(tf.ones([1000, 101]), training=True).numpy()
+    assert (y == 0).mean() == pytest.approx(0.3, abs=0.01)
+    np.testing.assert_allclose(y[y != 0], 1 / 0.7, rtol=1e-6)
+    assert layer(tf.ones([3]), training=False).numpy().tolist() == [1, 1, 1]
+
+
+def test_dropout_masks_follow_from_seed_and_call():
+    x = tf.ones([64])
+    first, again, other = Dropout(0.5, 1), Dropout(0.5, 1), Dropout(0.5, 2)
+    masks = [first(x, training=True).numpy() for _ in range(3)]
+    assert not np.array_equal(masks[0], masks[1])
+    assert not np.array_equal(masks[0], other(x, training=True).numpy())
+    np.testing.assert_array_equal(masks[0], again(x, training=True))
+    # A restored counter goes on with the very masks that would have come.
+    again.set_weights([np.array(2)])
+    np.testing.assert_array_equal(masks[2], again(x, training=True))
+
+
+def test_dropout_rate_must_be_a_share():
+    with pytest.raises(ValueError, match="rate=1"):
+        Dropout(1)
+
+
+def test_masks():
+    np.testing.assert_array_equal(
+        padding_mask(tf.constant([[5, 6, 0], [7, 0, 0]])),
+        [[[[True, True, False]]], [[[True, False, False]]]],
+    )
+    np.testing.assert_array_equal(
+        causal_mask(3),
+        [[[[True, False, False], [True, True, False], [True, True, True]]]],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,141 @@
+"""Encoder and decoder layers against the paper's equations; every layer's config."""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+import reference
+
+from t2t_keras import (
+    Decoder,
+    DecoderLayer,
+    Dropout,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    LearnedPosition,
+    MultiHeadAttention,
+    Residual,
+    SharedEmbedding,
+    SinusoidalPosition,
+)
+
+
+def random(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def shake(layer):
+    """Gives gains and biases values that show whether they are used."""
+    rng = np.random.default_rng(7)
+    for variable in layer.trainable_weights:
+        if len(variable.shape) == 1:
+            variable.assign(variable.numpy() + 0.1 * rng.normal(size=variable.shape))
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_encoder_layer_equals_the_equations(pre_norm):
+    layer = EncoderLayer(16, 32, 4, pre_norm=pre_norm)
+    x = random((2, 5, 16))
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None, None, :]
+    layer(x)
+    shake(layer)
+    expected = reference.encoder_layer(
+        reference.weights_of(layer), x, mask[:, 0], 4, 4, 4, pre_norm
+    )
+    np.testing.assert_allclose(layer(x, attention_mask=mask), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_decoder_layer_equals_the_equations(pre_norm):
+    layer = DecoderLayer(16, 32, 4, d_k=3, d_v=5, pre_norm=pre_norm)
+    x, memory = random((2, 4, 16)), random((2, 5, 16), 1)
+    causal = np.tril(np.ones((4, 4), bool))[None, None]
+    cross = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None, None, :]
+    layer(x, memory)
+    shake(layer)
+    expected = reference.decoder_layer(
+        reference.weights_of(layer),
+        x,
+        memory,
+        causal[:, 0],
+        cross[:, 0],
+        4,
+        3,
+        5,
+        pre_norm,
+    )
+    output = layer(x, memory, self_attention_mask=causal, cross_attention_mask=cross)
+    np.testing.assert_allclose(output, expected, atol=1e-5)
+
+
+def test_feed_forward_equals_the_equation():
+    layer = FeedForward(8, 16)
+    x = random((2, 3, 8))
+    layer(x)
+    shake(layer)
+    expected = reference.feed_forward(reference.weights_of(layer), x)
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+
+
+LAYERS = {
+    "dropout": (Dropout(0.2), 1),
+    "residual": (Residual(8, 0.1, pre_norm=True), 2),
+    "feed_forward": (FeedForward(8, 16, relu_dropout=0.1), 1),
+    "attention": (MultiHeadAttention(2, 8, d_k=3, attention_dropout=0.1), 1),
+    "cross_attention": (MultiHeadAttention(2, 8), 2),
+    "sinusoidal": (SinusoidalPosition(8), 1),
+    "learned": (LearnedPosition(8, max_length=4), 1),
+    "encoder_layer": (EncoderLayer(8, 16, 2), 1),
+    "decoder_layer": (DecoderLayer(8, 16, 2), 2),
+    "encoder": (Encoder(2, 8, d_ff=16, num_heads=2, pre_norm=True), 1),
+    "decoder": (Decoder(2, 8, d_ff=16, num_heads=2), 2),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_in_a_functional_model_survives_saving(name, tmp_path):
+    layer, inputs = LAYERS[name]
+    layer = type(layer).from_config(layer.get_config())
+    symbolic = [keras.Input((None, 8)) for _ in range(inputs)]
+    model = keras.Model(symbolic, layer(*symbolic))
+    values = [random((2, 5, 8), seed) for seed in range(inputs)]
+    expected = model(values)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(values), expected)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_computes_in_bfloat16_near_float32(name):
+    layer, inputs = LAYERS[name]
+    config = layer.get_config()
+    half = type(layer).from_config({**config, "dtype": "mixed_bfloat16"})
+    full = type(layer).from_config(config)
+    values = [random((2, 5, 8), seed) for seed in range(inputs)]
+    expected, output = full(*values), half(*values)
+    half.set_weights(full.get_weights())
+    output = half(*values)
+    assert output.dtype == "bfloat16"
+    np.testing.assert_allclose(
+        np.asarray(output).astype(np.float32), expected, atol=0.15
+    )
+
+
+def test_embedding_and_logits_share_one_scaled_matrix():
+    layer = SharedEmbedding(10, 16)
+    layer.build()
+    table = layer.embeddings.numpy()
+    ids = np.array([[3, 9]])
+    np.testing.assert_allclose(layer(ids), table[ids] * 4.0, rtol=1e-6)
+    x = random((2, 3, 16))
+    np.testing.assert_allclose(layer.logits(x), x @ table.T, atol=1e-5)
+    # N(0, 1 / d_model), so that logits and embeddings begin with unit variance.
+    wide = SharedEmbedding(2000, 64)
+    wide.build()
+    assert wide.embeddings.numpy().std() == pytest.approx(64**-0.5, rel=0.02)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,116 @@
+"""Checkpoints: what is kept, what damage says, and their average."""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_keras import Transformer
+from t2t_keras.training.averaging import average_weights
+from t2t_keras.training.checkpoints import CheckpointStore, load_arrays, save_arrays
+from t2t_keras.training.optimizer import Adam
+
+SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 2}
+
+
+def model_and_optimizer(seed=0):
+    model = Transformer(9, **SMALL, seed=seed)
+    optimizer = Adam(0.1)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def take_step(model, optimizer):
+    optimizer.apply(
+        [np.ones(v.shape, np.float32) for v in model.trainable_variables],
+        model.trainable_variables,
+    )
+
+
+def test_restoring_gives_back_weights_optimizer_and_progress(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    model, optimizer = model_and_optimizer()
+    assert store.restore(model, optimizer) is None
+    take_step(model, optimizer)
+    store.save(1, model, optimizer, {"epoch": 3})
+    other, other_optimizer = model_and_optimizer(seed=1)
+    assert store.restore(other, other_optimizer) == {"epoch": 3}
+    take_step(model, optimizer)
+    take_step(other, other_optimizer)
+    for a, b in zip(model.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert int(other_optimizer.iterations) == 2
+
+
+def test_only_the_newest_are_kept_and_nothing_half_written(tmp_path):
+    store = CheckpointStore(tmp_path, keep=3)
+    model, optimizer = model_and_optimizer()
+    for step in (1, 2, 3, 4, 10):
+        store.save(step, model, optimizer, {})
+    assert store.steps() == [3, 4, 10]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "state-00000004.npz",
+        "state-00000010.npz",
+        "weights-00000003.npz",
+        "weights-00000004.npz",
+        "weights-00000010.npz",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty"])
+def test_a_damaged_checkpoint_says_so(tmp_path, damage):
+    path = tmp_path / "x.npz"
+    save_arrays(path, {"a": np.arange(1000.0)})
+    content = bytearray(path.read_bytes())
+    if damage == "truncate":
+        content = content[: len(content) // 2]
+    elif damage == "flip":
+        content[len(content) // 2] ^= 0xFF
+    else:
+        content = b""
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"x\.npz is damaged"):
+        load_arrays(path)
+    with pytest.raises(ValueError, match="No such checkpoint"):
+        load_arrays(tmp_path / "y.npz")
+
+
+def test_another_models_checkpoint_names_the_first_difference(tmp_path):
+    store = CheckpointStore(tmp_path)
+    store.save(1, *model_and_optimizer(), {})
+    larger = Transformer(9, **{**SMALL, "d_ff": 16})
+    optimizer = keras.optimizers.Adam(0.1)
+    optimizer.build(larger.trainable_variables)
+    with pytest.raises(ValueError, match=r"inner/kernel.*\(8, 16\).*has \(8, 8\)"):
+        store.restore(larger, optimizer)
+
+
+def test_the_average_is_the_mean_of_each_array(tmp_path):
+    for i, value in enumerate((1.0, 2.0, 6.0)):
+        arrays = {"w": np.full(3, value, np.float32), "calls": np.array(i, np.int32)}
+        save_arrays(tmp_path / f"{i}.npz", arrays)
+    average = average_weights([tmp_path / f"{i}.npz" for i in range(3)])
+    np.testing.assert_array_equal(average["w"], [3, 3, 3])
+    assert average["w"].dtype == np.float32
+    assert average["calls"] == 2
+    save_arrays(tmp_path / "other.npz", {"w": np.zeros(4, np.float32)})
+    with pytest.raises(ValueError, match="another model"):
+        average_weights([tmp_path / "0.npz", tmp_path / "other.npz"])
+    with pytest.raises(ValueError, match="no checkpoint"):
+        average_weights([])
+
+
+def test_the_fused_kernel_is_kerass_adam():
+    gradients = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    results = []
+    for optimizer in (Adam(0.1), keras.optimizers.Adam(0.1, 0.9, 0.98, 1e-9)):
+        variable = keras.Variable(np.ones(3, np.float32))
+        for gradient in gradients:
+            optimizer.apply([gradient], [variable])
+        results.append(variable.numpy())
+    np.testing.assert_allclose(*results, rtol=1e-5)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

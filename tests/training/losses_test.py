@@ -1,0 +1,130 @@
+"""Label-smoothed cross entropy and metrics against hand-made distributions."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.training.losses import (
+    LabelSmoothedCrossEntropy,
+    projected_token_losses,
+    token_losses,
+)
+from t2t_keras.training.metrics import token_metrics, token_sums
+
+
+def smoothed_by_hand(labels, logits, smoothing):
+    """Builds the smoothed target, which the library never does."""
+    logits = np.asarray(logits, np.float64)
+    log_p = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    vocab = logits.shape[1]
+    target = np.full_like(logits, smoothing / vocab)
+    target[np.arange(len(labels)), labels] += 1 - smoothing
+    return -(target * log_p).sum(1), -log_p[np.arange(len(labels)), labels]
+
+
+def test_a_loss_worked_by_hand():
+    # p = (1/4, 3/4): nll = ln 4; smoothed = 0.9 ln 4 + 0.05 (ln 4 + ln 4/3)
+    smoothed, nll = token_losses(
+        tf.constant([0]), tf.constant([[0.0, math.log(3)]]), 0.1
+    )
+    assert float(nll[0]) == pytest.approx(math.log(4))
+    expected = 0.95 * math.log(4) + 0.05 * math.log(4 / 3)
+    assert float(smoothed[0]) == pytest.approx(expected)
+
+
+def test_losses_equal_the_cross_entropy_with_the_smoothed_target():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(7, 11)) * 3, rng.integers(0, 11, 7)
+    smoothed, nll = token_losses(
+        tf.constant(labels), tf.constant(logits, tf.float32), 0.2
+    )
+    expected, expected_nll = smoothed_by_hand(labels, logits, 0.2)
+    np.testing.assert_allclose(smoothed, expected, atol=1e-5)
+    np.testing.assert_allclose(nll, expected_nll, atol=1e-5)
+
+
+def test_the_projected_form_has_the_same_values_and_gradients():
+    rng = np.random.default_rng(1)
+    states = tf.constant(rng.normal(size=(9, 6)))
+    table = tf.constant(rng.normal(size=(13, 6)))
+    labels = tf.constant(rng.integers(0, 13, 9))
+    weights = tf.constant(rng.random(9))
+
+    def plain():
+        logits = tf.matmul(states, table, transpose_b=True)
+        return token_losses(labels, logits, 0.1)
+
+    results = []
+    for function in (
+        plain,
+        lambda: projected_token_losses(labels, states, table, 0.1)[:2],
+    ):
+        with tf.GradientTape() as tape:
+            tape.watch([states, table])
+            smoothed, nll = function()
+            total = tf.reduce_sum(smoothed * weights)
+        gradients = [
+            tf.convert_to_tensor(g) for g in tape.gradient(total, [states, table])
+        ]
+        results.append([smoothed, nll, *gradients])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_the_projected_form_survives_a_hopeless_token():
+    states = tf.constant([[100.0, 0.0]])
+    table = tf.constant([[1.0, 0.0], [-1.0, 0.0]])
+    smoothed, nll, correct = projected_token_losses(
+        tf.constant([1]), states, table, 0.0
+    )
+    assert float(nll[0]) == pytest.approx(200, rel=1e-5) == float(smoothed[0])
+    assert not correct[0]
+
+
+def test_padding_has_no_part_in_the_mean():
+    loss = LabelSmoothedCrossEntropy(0.1)
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(2, 3, 5)).astype(np.float32)
+    labels = np.array([[4, 2, 0], [3, 0, 0]])
+    expected, _ = smoothed_by_hand(
+        np.array([4, 2, 3]), logits[[0, 0, 1], [0, 1, 0]], 0.1
+    )
+    assert float(loss(labels, logits)) == pytest.approx(expected.mean(), rel=1e-5)
+    weights = np.array([[1, 0, 1], [3, 1, 1]], np.float32)
+    weighted = (expected[0] + 3 * expected[2]) / 4
+    assert float(loss(labels, logits, weights)) == pytest.approx(weighted, rel=1e-5)
+    again = LabelSmoothedCrossEntropy.from_config(loss.get_config())
+    assert float(again(labels, logits)) == float(loss(labels, logits))
+
+
+def test_label_smoothing_must_be_a_share():
+    with pytest.raises(ValueError, match=r"1\.5"):
+        LabelSmoothedCrossEntropy(1.5)
+
+
+def test_metrics_are_means_over_real_target_tokens():
+    sums = token_sums(
+        source=tf.constant([[5, 2, 0], [6, 7, 2]]),
+        labels=tf.constant([4, 2, 3, 0]),
+        smoothed=tf.constant([1.0, 2.0, 3.0, 99.0]),
+        nll=tf.constant([0.5, 1.0, 1.5, 99.0]),
+        correct=tf.constant([True, False, True, True]),
+    )
+    metrics = token_metrics((sums + sums).numpy())
+    assert metrics == pytest.approx(
+        {
+            "loss": 2.0,
+            "nll": 1.0,
+            "perplexity": math.e,
+            "accuracy": 2 / 3,
+            "tokens": 16,
+            "non_padding": 8 / 10,
+        }
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
