@@ -1,5 +1,5 @@
 # `make demo` and `make test` need Python 3.11 and nothing else installed.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := .demo
@@ -32,7 +32,7 @@ format: $(SETUP)
 constraints:
 	rm -rf .build/constraints && $(PYTHON) -m venv .build/constraints
 	.build/constraints/bin/python -m pip install --quiet ".[test]"
-	.build/constraints/bin/python -m pip freeze --exclude t2t-keras > constraints.txt
+	.build/constraints/bin/python -m pip freeze --all --exclude pip --exclude t2t-keras > constraints.txt
 
 clean:
 	rm -rf $(VENV) $(DEMO) .build

@@ -28,6 +28,7 @@ setup(
         "tensorflow-text>=2.21,<2.22",
         "keras>=3.15,<3.16",
         "keras-nlp>=0.32,<0.33",
+        "numpy>=2,<3",
         "tensorflow-datasets>=4.9.9,<5",
         # tensorflow-datasets imports it without saying so.
         "importlib_resources>=6,<8",

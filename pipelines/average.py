@@ -1,6 +1,6 @@
 """Averages the newest checkpoints of a model.
 
-    t2t-average --model_dir=DIR --last=5
+t2t-average --model_dir=DIR --last=5
 """
 
 from absl import flags

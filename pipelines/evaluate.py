@@ -1,8 +1,8 @@
 """Scores a model on held-back text, or a file of translations.
 
-    t2t-evaluate --model_dir=DIR --split=test
-    t2t-evaluate --model_dir=DIR --source=FILE --reference=FILE
-    t2t-evaluate --hypothesis=FILE --reference=FILE
+t2t-evaluate --model_dir=DIR --split=test
+t2t-evaluate --model_dir=DIR --source=FILE --reference=FILE
+t2t-evaluate --hypothesis=FILE --reference=FILE
 """
 
 import time

@@ -1,6 +1,6 @@
 """Prepares a corpus for training: vocabulary, filtering, token ids on disk.
 
-    t2t-prepare --corpus=cldr --source_lang=en --target_lang=de --data_dir=DIR
+t2t-prepare --corpus=cldr --source_lang=en --target_lang=de --data_dir=DIR
 """
 
 import time

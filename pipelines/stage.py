@@ -68,20 +68,21 @@ def _parse_flags(argv: Sequence[str], required: Sequence[str]) -> list[str]:
             if not flags.FLAGS[name].value:
                 raise flags.IllegalFlagValueError(f"--{name} must be given.")
         if rest[1:]:
-            raise flags.UnrecognizedFlagError(
-                rest[1], message=f"Unexpected arguments: {' '.join(rest[1:])}"
-            )
+            raise flags.Error(f"Unexpected arguments: {' '.join(rest[1:])}")
     except flags.Error as error:
         report(f"error: {error}\nTry --help for the flags of this stage.")
         sys.exit(EXIT_USAGE)
+    except SystemExit:
+        # A request for help, which absl counts as a failure.
+        sys.exit(0)
     return rest
 
 
 def _guarded(main: Callable[[], None]) -> int:
     """Runs the work and turns what it raises into a message and an exit status."""
     if not flags.FLAGS["verbosity"].present:
-        # Of what libraries have to say, only warnings; --verbosity=1 shows all.
-        logging.set_verbosity(logging.WARNING)
+        # Libraries warn of what no user can change; --verbosity=1 shows it all.
+        logging.set_verbosity(logging.ERROR)
     try:
         with _quiet_start():
             import tensorflow  # noqa: F401

@@ -1,6 +1,6 @@
 """Trains a Transformer on prepared data, or goes on where a run stopped.
 
-    t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
+t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 """
 
 import time
@@ -39,7 +39,10 @@ flags.DEFINE_enum(
     "Figure of the dev split that early stopping watches.",
 )
 flags.DEFINE_integer(
-    "early_stop_patience", None, "Validations without a better figure before the end.", 1
+    "early_stop_patience",
+    None,
+    "Validations without a better figure before the end.",
+    1,
 )
 flags.DEFINE_integer("bleu_sentences", 200, "Dev sentences decoded for BLEU.", 0)
 flags.DEFINE_integer("sample_sentences", 2, "Of which so many are shown.", 0)
@@ -68,7 +71,9 @@ def main() -> None:
     values = hyperparameters.hyperparameters()
     data = PreparedData(FLAGS.data_dir)
     examples = open_examples(data, "train", from_text=FLAGS.read_text)
-    dev_examples = open_examples(data, "dev") if "dev" in data.manifest["splits"] else None
+    dev_examples = (
+        open_examples(data, "dev") if "dev" in data.manifest["splits"] else None
+    )
 
     if not data.tokenizers.shared:
         values["share_embeddings"] = False
@@ -119,7 +124,9 @@ def main() -> None:
     stage.report(
         stage.describe(
             preset=FLAGS.preset,
-            parameters=sum(v.value.shape.num_elements() for v in model.trainable_weights),
+            parameters=sum(
+                v.value.shape.num_elements() for v in model.trainable_weights
+            ),
             precision=FLAGS.precision,
             training_pairs=len(examples),
             batches_an_epoch=statistics.batches,

@@ -78,7 +78,9 @@ class Progress(keras.callbacks.Callback):
         """Tells how much of the budget is spent."""
         return self._budget.fraction(self._trainer.step, self._epochs, self._minutes())
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         """Notes the place in the data."""
         # Keras turns all logs into floats.
         logs = {name: int((logs or {})[name]) for name in PLACE}

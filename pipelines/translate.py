@@ -1,7 +1,7 @@
 """Translates sentences, a line out for each line in, in order.
 
-    t2t-translate --model_dir=DIR --input=FILE --output=FILE
-    echo "Hello." | t2t-translate --model_dir=DIR
+t2t-translate --model_dir=DIR --input=FILE --output=FILE
+echo "Hello." | t2t-translate --model_dir=DIR
 """
 
 import sys
@@ -51,7 +51,9 @@ def main() -> None:
                 if FLAGS.n_best > 1:
                     line = f"{number}\t{score:.4f}\t{text}\n"
                 else:
-                    line = f"{score:.4f}\t{text}\n" if FLAGS.print_scores else f"{text}\n"
+                    line = (
+                        f"{score:.4f}\t{text}\n" if FLAGS.print_scores else f"{text}\n"
+                    )
                 output.write(line.encode("utf-8"))
             output.flush()
     if translator.truncated:

@@ -28,7 +28,7 @@ _MODULES = {
     "sinusoidal_encoding": "layers",
 }
 
-__all__ = sorted(_MODULES)  # noqa: PLE0605
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

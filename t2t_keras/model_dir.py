@@ -1,11 +1,11 @@
 """A model directory: all that later stages need, in one place.
 
-    config.json                 the model's arguments, training's, the data's manifest
-    tokenizer/                  the vocabulary
-    dev.source.txt ...          held-back text
-    checkpoints/                weights and state of the run
-    averaged.npz                the averaged weights
-    logs/                       TensorBoard
+config.json                 the model's arguments, training's, the data's manifest
+tokenizer/                  the vocabulary
+dev.source.txt ...          held-back text
+checkpoints/                weights and state of the run
+averaged.npz                the averaged weights
+logs/                       TensorBoard
 """
 
 import json

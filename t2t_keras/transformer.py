@@ -61,6 +61,8 @@ class Transformer(keras.Model):
             size, or `position` is not a name of a positional encoding.
     """
 
+    built: bool
+
     def __init__(
         self,
         source_vocab_size: int,
@@ -98,7 +100,7 @@ class Transformer(keras.Model):
             raise ValueError(
                 f"position must be one of {sorted(POSITIONS)}. Received: {position!r}"
             )
-        layer_arguments = {
+        layer_arguments: dict[str, Any] = {
             "d_model": d_model,
             "d_ff": d_ff,
             "num_heads": num_heads,

@@ -127,6 +127,8 @@ def needed_by(*paths):
             module = module.rpartition(".")[0]
         if module:
             labels.add(OWN_MODULES[module])
+        elif (ROOT / "tests" / f"{top}.py").exists():
+            labels.add(f":{top}")
         elif top not in sys.stdlib_module_names:
             labels.add(f"@pypi//{DISTRIBUTIONS.get(top, top).lower()}")
     return labels
@@ -147,7 +149,7 @@ def main_block(path):
 
 
 def entry(path, folder, implied):
-    """Returns the line that a binary or a test is in BUILD."""
+    """Returns the line that makes a stage or a test a target."""
     name = PurePosixPath(path).relative_to(folder).with_suffix("")
     labels = ", ".join(f'"{label}"' for label in sorted(needed_by(path) - implied))
     return f'Add to the dict of {folder} in BUILD:\n        "{name}": [{labels}],'

@@ -11,11 +11,13 @@ import functools
 import random
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import num2words
 import tensorflow_datasets as tfds
 from babel import Locale, UnknownLocaleError, dates, lists, numbers, units
+
+Length = Literal["long", "short"]
 
 Formatter = Callable[[str], str]
 """Writes one value the way a locale does."""
@@ -24,16 +26,53 @@ DEFAULT_TRAIN_PAIRS = 100_000
 HELD_BACK_PAIRS = 1_000
 """Pairs in the dev split, and in the test split."""
 
-_UNITS = (
-    "length-kilometer length-meter length-centimeter length-mile length-foot "
-    "mass-kilogram mass-gram mass-tonne mass-pound volume-liter volume-milliliter "
-    "volume-cubic-meter area-square-kilometer area-hectare temperature-celsius "
-    "speed-kilometer-per-hour energy-kilowatt-hour power-watt digital-gigabyte "
-    "digital-megabyte frequency-hertz electric-volt angle-degree"
-).split()
-_CURRENCIES = (
-    "EUR USD GBP JPY CHF CNY INR BRL CAD AUD SEK NOK DKK PLN CZK RUB TRY ZAR MXN KRW"
-).split()
+_UNITS = [
+    "length-kilometer",
+    "length-meter",
+    "length-centimeter",
+    "length-mile",
+    "length-foot",
+    "mass-kilogram",
+    "mass-gram",
+    "mass-tonne",
+    "mass-pound",
+    "volume-liter",
+    "volume-milliliter",
+    "volume-cubic-meter",
+    "area-square-kilometer",
+    "area-hectare",
+    "temperature-celsius",
+    "speed-kilometer-per-hour",
+    "energy-kilowatt-hour",
+    "power-watt",
+    "digital-gigabyte",
+    "digital-megabyte",
+    "frequency-hertz",
+    "electric-volt",
+    "angle-degree",
+]
+_CURRENCIES = [
+    "EUR",
+    "USD",
+    "GBP",
+    "JPY",
+    "CHF",
+    "CNY",
+    "INR",
+    "BRL",
+    "CAD",
+    "AUD",
+    "SEK",
+    "NOK",
+    "DKK",
+    "PLN",
+    "CZK",
+    "RUB",
+    "TRY",
+    "ZAR",
+    "MXN",
+    "KRW",
+]
 _DURATION_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 _DURATION_LIMITS = (100, 12, 52, 31, 24, 60, 60)
 
@@ -57,7 +96,7 @@ def _date(rng: random.Random) -> Formatter:
     return lambda locale: dates.format_skeleton(skeleton, moment, locale=locale)
 
 
-def _format_unit(amount: float, unit: str, length: str, locale: str) -> str:
+def _format_unit(amount: float, unit: str, length: Length, locale: str) -> str:
     text = units.format_unit(amount, unit, length, locale=locale)
     if unit in text:
         raise KeyError(f"{locale} has no word for {unit}")
@@ -70,12 +109,9 @@ def _duration(rng: random.Random) -> Formatter:
         (_DURATION_UNITS[i], rng.randrange(1, _DURATION_LIMITS[i]))
         for i in range(first, min(first + rng.choice((1, 2, 2, 3)), 7))
     ]
-    length = rng.choice(("long", "long", "short"))
+    length: Length = rng.choice(("long", "long", "short"))
     return lambda locale: lists.format_list(
-        [
-            _format_unit(n, f"duration-{unit}", length, locale)
-            for unit, n in parts
-        ],
+        [_format_unit(n, f"duration-{unit}", length, locale) for unit, n in parts],
         style="unit" if length == "long" else "unit-short",
         locale=locale,
     )
@@ -85,7 +121,7 @@ def _relative_time(rng: random.Random) -> Formatter:
     i = rng.randrange(len(_DURATION_UNITS))
     n = rng.choice((-1, 1)) * rng.randrange(1, _DURATION_LIMITS[i])
     seconds = dict(dates.TIMEDELTA_UNITS)[_DURATION_UNITS[i]]
-    style = rng.choice(("long", "short"))
+    style: Length = rng.choice(("long", "short"))
     return lambda locale: dates.format_timedelta(
         datetime.timedelta(seconds=n * seconds),
         granularity="second",
@@ -104,13 +140,13 @@ def _amount(rng: random.Random) -> float:
 
 def _quantity(rng: random.Random) -> Formatter:
     amount, unit = _amount(rng), rng.choice(_UNITS)
-    length = rng.choice(("long", "long", "short"))
+    length: Length = rng.choice(("long", "long", "short"))
     return lambda locale: _format_unit(amount, unit, length, locale)
 
 
 def _money(rng: random.Random) -> Formatter:
     amount, currency = _amount(rng), rng.choice(_CURRENCIES)
-    style = rng.choice(("name", "standard"))
+    style: Literal["name", "standard"] = rng.choice(("name", "standard"))
     return lambda locale: numbers.format_currency(
         amount, currency, locale=locale, format_type=style
     )
@@ -125,7 +161,7 @@ def _named_codes(kind: str) -> list[str]:
 
 def _names(kind: str, rng: random.Random) -> Formatter:
     codes = rng.sample(_named_codes(kind), rng.choice((1, 2, 2, 3, 3, 4)))
-    style = rng.choice(("standard", "or"))
+    style: Literal["standard", "or"] = rng.choice(("standard", "or"))
 
     def format_names(locale: str) -> str:
         names = getattr(Locale.parse(locale), kind)

@@ -339,9 +339,7 @@ def open_corpus(
         ValueError: If there is no such corpus.
     """
     if corpus == "cldr":
-        return open_cldr(
-            source_lang, target_lang, tfds_data_dir, cldr_seed, cldr_pairs
-        )
+        return open_cldr(source_lang, target_lang, tfds_data_dir, cldr_seed, cldr_pairs)
     if corpus == "text":
         return TextCorpus(source_lang, target_lang, sources or {}, targets or {})
     if corpus.startswith("tfds:"):

@@ -1,5 +1,6 @@
 """Examples with known lengths, which batches are planned from."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
@@ -137,7 +138,7 @@ class TokenizedChunk:
         sides = []
         for side in (self.source, self.target):
             ids, splits = side.flat_values.numpy(), side.row_splits.numpy()
-            sides.append([ids[a:b] for a, b in zip(splits, splits[1:], strict=False)])
+            sides.append([ids[a:b] for a, b in itertools.pairwise(splits)])
         return zip(*sides, strict=True)
 
 

@@ -49,7 +49,8 @@ def write_records(
     """
     directory = Path(directory)
     columns: dict[str, list[int]] = {
-        name: [] for name in ("source_length", "target_length", "shard", "offset", "size")
+        name: []
+        for name in ("source_length", "target_length", "shard", "offset", "size")
     }
     ends = [0] * shards
     with contextlib.ExitStack() as stack:
@@ -76,6 +77,7 @@ def write_records(
     with atomic_writer(_index_path(directory, split)) as file:
         np.savez(
             file,
+            allow_pickle=False,
             ends=np.array(ends, np.int64),
             **{
                 name: np.array(column, types.get(name, np.int32))

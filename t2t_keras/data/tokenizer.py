@@ -290,7 +290,9 @@ class TokenizerPair:
         kind = TOKENIZERS[subword]
 
         def lines(sides: slice) -> Iterable[str]:
-            return (re.sub(_CONTROL, " ", text) for pair in pairs() for text in pair[sides])
+            return (
+                re.sub(_CONTROL, " ", text) for pair in pairs() for text in pair[sides]
+            )
 
         if shared:
             tokenizer = kind.train(lines(slice(0, 2)), vocab_size)

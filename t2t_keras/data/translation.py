@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +24,7 @@ from t2t_keras.files import write_atomically
 MANIFEST = "manifest.json"
 TOKENIZER_DIR = "tokenizer"
 _PAIRS_PER_SHARD = 250_000
+_REPORT_SECONDS = 5
 _VERSIONED = ("tensorflow", "tensorflow-text", "sentencepiece", "t2t-keras")
 
 
@@ -80,6 +82,8 @@ def prepare(
     work_dir = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.", dir=data_dir.parent))
     work_dir.chmod(0o755)
     try:
+        report(f"Reading the corpus {corpus.name} ...")
+        available = corpus.splits()
         if tokenizers is None:
             report(f"Learning a vocabulary of {vocab_size} ({subword}) ...")
             tokenizers = TokenizerPair.train(
@@ -91,7 +95,7 @@ def prepare(
                 corpus, split, work_dir, tokenizers, length_filter, report
             )
             for split in SPLITS
-            if split in corpus.splits()
+            if split in available
         }
         if not splits["train"]["pairs"]:
             raise ValueError(
@@ -135,12 +139,13 @@ def _prepare_split(
     split_filter = dataclasses.replace(length_filter)
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        read = 0
+        kept, reported = 0, time.monotonic()
         for chunk in tokenize_pairs(texts(), tokenizers, split_filter):
             yield from chunk.id_pairs()
-            read += len(chunk.source_text)
-            if read % 409_600 < 4096:
-                report(f"{split}: {read:,} pairs so far")
+            kept += len(chunk.source_text)
+            if time.monotonic() - reported > _REPORT_SECONDS:
+                report(f"{split}: kept {kept:,} pairs so far")
+                reported = time.monotonic()
 
     def texts() -> Iterator[tuple[str, str]]:
         if split == "train":
@@ -231,7 +236,7 @@ class Position:
 def training_dataset(
     examples: Examples,
     batching: Batching,
-    start: Position = Position(),  # noqa: B008 - frozen
+    start: Position = Position(),
     parts: int = 1,
     own_parts: range | None = None,
     epochs: int | None = None,

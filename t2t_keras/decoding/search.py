@@ -200,9 +200,7 @@ def beam_search(
             shrunk = tf.nest.map_structure(lambda x: tf.gather(x, stay), state)
             return shrunk, record(step, state, found, ~unfinished)
 
-        state, found = tf.cond(
-            tf.reduce_all(unfinished), lambda: (state, found), leave
-        )
+        state, found = tf.cond(tf.reduce_all(unfinished), lambda: (state, found), leave)
         return step, state, found
 
     memory = model.encode(source)

@@ -47,9 +47,7 @@ def score_translations(
     scores = []
     for metric in (BLEU(), CHRF()):
         result = metric.corpus_score(list(hypotheses), [list(references)])
-        scores.append(
-            Score(result.name, result.score, metric.get_signature().format())
-        )
+        scores.append(Score(result.name, result.score, metric.get_signature().format()))
     return scores
 
 

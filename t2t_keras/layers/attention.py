@@ -152,12 +152,6 @@ class MultiHeadAttention(keras.layers.Layer):
         # -> [batch, heads, length, depth]
         return tf.transpose(x, [0, 2, 1, 3])
 
-    def _split_keys_values(self, key_value: tf.Tensor) -> KeyValue:
-        key, value = tf.split(
-            key_value, [self.num_heads * self.d_k, self.num_heads * self.d_v], axis=-1
-        )
-        return self._split_heads(key, self.d_k), self._split_heads(value, self.d_v)
-
     def keys_values(self, memory: tf.Tensor) -> KeyValue:
         """Projects a memory once, for use as the `cache` of many calls.
 
@@ -167,7 +161,9 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             Keys `[batch, heads, key, d_k]` and values `[batch, heads, key, d_v]`.
         """
-        return self._split_keys_values(self.key_value(memory))
+        sizes = [self.num_heads * self.d_k, self.num_heads * self.d_v]
+        key, value = tf.split(self.key_value(memory), sizes, axis=-1)
+        return self._split_heads(key, self.d_k), self._split_heads(value, self.d_v)
 
     def empty_cache(self, batch: int | tf.Tensor) -> KeyValue:
         """Returns the cache of a self-attention that has seen no position yet.
@@ -194,10 +190,13 @@ class MultiHeadAttention(keras.layers.Layer):
     ) -> Any:
         """Attends from each query position to the keys that the mask shows it."""
         if self.is_self_attention:
-            queries = self.num_heads * self.d_k
-            query_key_value = self.query_key_value(query)
-            query_heads = self._split_heads(query_key_value[..., :queries], self.d_k)
-            key, value = self._split_keys_values(query_key_value[..., queries:])
+            sizes = [self.num_heads * size for size in (self.d_k, self.d_k, self.d_v)]
+            # The gradient of a split is a concatenation; that of slices would be a
+            # sum of three zero-padded tensors.
+            query, key, value = tf.split(self.query_key_value(query), sizes, axis=-1)
+            query_heads = self._split_heads(query, self.d_k)
+            key = self._split_heads(key, self.d_k)
+            value = self._split_heads(value, self.d_v)
             if cache is not None:
                 key = tf.concat([cache[0], key], axis=2)
                 value = tf.concat([cache[1], value], axis=2)

@@ -78,7 +78,10 @@ class Encoder(Stack):
         scores = []
         for layer in self.layers:
             x, layer_scores = layer(
-                x, attention_mask=attention_mask, return_attention_scores=True, training=training
+                x,
+                attention_mask=attention_mask,
+                return_attention_scores=True,
+                training=training,
             )
             scores.append(layer_scores)
         if self.final_norm:

@@ -44,13 +44,17 @@ class FeedForward(keras.layers.Layer):
         self.inner = keras.layers.Dense(
             d_ff,
             activation="relu",
-            kernel_initializer=keras.initializers.GlorotUniform(child_seed(seed, "inner")),
+            kernel_initializer=keras.initializers.GlorotUniform(
+                child_seed(seed, "inner")
+            ),
             dtype=policy,
             name="inner",
         )
         self.outer = keras.layers.Dense(
             d_model,
-            kernel_initializer=keras.initializers.GlorotUniform(child_seed(seed, "outer")),
+            kernel_initializer=keras.initializers.GlorotUniform(
+                child_seed(seed, "outer")
+            ),
             dtype=policy,
             name="outer",
         )

@@ -121,5 +121,8 @@ class LearnedPosition(keras.layers.Layer):
         }
 
 
-POSITIONS = {"sinusoidal": SinusoidalPosition, "learned": LearnedPosition}
+POSITIONS: dict[str, type[keras.layers.Layer]] = {
+    "sinusoidal": SinusoidalPosition,
+    "learned": LearnedPosition,
+}
 """The layer behind each value of `Transformer(position=...)`."""

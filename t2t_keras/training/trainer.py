@@ -158,9 +158,7 @@ class Trainer:
         return self.strategy.experimental_local_results(per_replica)[0]
 
     def _sum(self, per_replica: Any) -> tf.Tensor:
-        return self.strategy.reduce(
-            tf.distribute.ReduceOp.SUM, per_replica, axis=None
-        )
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, per_replica, axis=None)
 
     def _run_evaluate(self, batch: Batch) -> tf.Tensor:
         return self._losses(batch, training=False)[1]

@@ -99,7 +99,7 @@ def test_a_source_that_fails_is_reported_after_what_came_before(translator):
     [{"beam_size": 0}, {"length_penalty": -1}, {"n_best": 5}, {"max_extra_length": 0}],
 )
 def test_arguments_out_of_range_are_named(model, tokenizers, arguments):
-    (name, value), = arguments.items()
+    ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=rf"{name}.*{value}"):
         Translator(model, tokenizers, **arguments)
 

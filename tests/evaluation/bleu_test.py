@@ -15,9 +15,21 @@ def test_scores_are_those_of_the_sacrebleu_command(tmp_path):
     (tmp_path / "hypotheses").write_text("\n".join(HYPOTHESES) + "\n")
     (tmp_path / "references").write_text("\n".join(REFERENCES) + "\n")
     command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "references")]
-    command += ["-i", str(tmp_path / "hypotheses"), "-m", "bleu", "chrf", "-b", "-w", "6"]
+    command += [
+        "-i",
+        str(tmp_path / "hypotheses"),
+        "-m",
+        "bleu",
+        "chrf",
+        "-b",
+        "-w",
+        "6",
+    ]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    expected = [float(x) for x in printed.replace("[", "").replace("]", "").replace(",", " ").split()]
+    expected = [
+        float(x)
+        for x in printed.replace("[", "").replace("]", "").replace(",", " ").split()
+    ]
     bleu, chrf = score_translations(HYPOTHESES, REFERENCES)
     assert [bleu.value, chrf.value] == pytest.approx(expected, abs=1e-5)
     assert "tok:13a" in bleu.signature

@@ -56,9 +56,7 @@ def test_multi_head_attention_equals_the_equations(with_memory, d_k, d_v):
     memory = random((2, 6, 16), 1) if with_memory else None
     mask = np.random.default_rng(2).random((2, 1, 5, 6 if with_memory else 5)) > 0.3
     mask[..., 0] = True
-    output, scores = layer(
-        x, memory, attention_mask=mask, return_attention_scores=True
-    )
+    output, scores = layer(x, memory, attention_mask=mask, return_attention_scores=True)
     expected = reference.multi_head_attention(
         reference.weights_of(layer), x, memory, mask[:, 0], 4, d_k or 4, d_v or d_k or 4
     )

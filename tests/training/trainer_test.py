@@ -110,7 +110,9 @@ def test_clipping_bounds_the_whole_gradient():
     before = [v.numpy() for v in trainer.model.trainable_variables]
     (logs,) = run(trainer, 1)
     after = [v.numpy() for v in trainer.model.trainable_variables]
-    length = np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(before, after, strict=True)))
+    length = np.sqrt(
+        sum(((a - b) ** 2).sum() for a, b in zip(before, after, strict=True))
+    )
     assert logs["gradient_norm"] > 0.01
     assert length == pytest.approx(0.01, rel=1e-3)
 
@@ -192,9 +194,12 @@ def test_tensorboard_holds_the_figures(tmp_path):
     train = EventAccumulator(str(tmp_path / "train")).Reload()
     steps = [event.step for event in train.Tensors("loss")]
     assert steps == [2, 4, 6, 8]
-    assert {"learning_rate", "gradient_norm", "tokens_per_second", "non_padding"} <= set(
-        train.Tags()["tensors"]
-    )
+    assert {
+        "learning_rate",
+        "gradient_norm",
+        "tokens_per_second",
+        "non_padding",
+    } <= set(train.Tags()["tensors"])
     dev = EventAccumulator(str(tmp_path / "dev")).Reload()
     (event, _) = dev.Tensors("bleu")
     assert tf.make_ndarray(event.tensor_proto) == 30

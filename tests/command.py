@@ -1,0 +1,23 @@
+"""Runs stages as a user does: real processes."""
+
+import subprocess
+import sys
+
+
+def stage(name, *arguments, status=0, stdin=None):
+    """Runs `python -m t2t_keras.pipelines.NAME` and checks how it ended.
+
+    Returns:
+        The finished process, its output as text.
+    """
+    process = subprocess.run(
+        [sys.executable, "-m", f"t2t_keras.pipelines.{name}", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+    process.stdout = process.stdout.decode("utf-8")
+    process.stderr = process.stderr.decode("utf-8")
+    assert process.returncode == status, process.stderr
+    assert "Traceback" not in process.stderr
+    return process

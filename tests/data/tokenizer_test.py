@@ -1,0 +1,262 @@
+"""Tokenizers: the graph's ids, their way back to text, and what is learned."""
+
+import itertools
+import sys
+import unicodedata
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from t2t_keras.data.cldr import generate_pairs
+from t2t_keras.data.tokenizer import TOKENIZERS, TokenizerPair
+
+KINDS = ["bpe", "unigram", "wordpiece"]
+PAIRS = list(itertools.islice(generate_pairs("en", "de"), 600))
+WORDS = [("hello world", "hallo Welt"), ("a small world", "eine kleine Welt")] * 20
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """Train a shared vocabulary of each kind once; word pieces learn slowly."""
+    cache = {}
+
+    def get(kind):
+        if kind not in cache:
+            pairs = PAIRS[:60] if kind == "wordpiece" else PAIRS
+            size = 150 if kind == "wordpiece" else 400
+            cache[kind] = TokenizerPair.train(lambda: pairs, kind, size, True)
+        return cache[kind]
+
+    return get
+
+
+def tokenize(tokenizer, texts):
+    return tokenizer.tokenize(tf.constant(texts)).to_list()
+
+
+def detokenize(tokenizer, rows):
+    ids = tf.ragged.constant(rows, tf.int32)
+    return [text.decode() for text in tokenizer.detokenize(ids).numpy()]
+
+
+def tokens(tokenizer, text):
+    pieces = tokenizer.pieces()
+    return [pieces[i] for i in tokenize(tokenizer, [text])[0]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("bpe", ["▁hello", "▁world"]),
+        ("wordpiece", ["hello", "world"]),
+    ],
+)
+def test_frequent_words_become_one_token(kind, expected):
+    pair = TokenizerPair.train(lambda: WORDS * 20, kind, 120, True)
+    assert tokens(pair.source, "hello world") == expected
+
+
+def test_each_value_of_subword_is_another_algorithm(shared):
+    scores = {}
+    for kind in ("bpe", "unigram"):
+        model = sentencepiece.SentencePieceProcessor(
+            model_proto=shared(kind).source.model
+        )
+        scores[kind] = [model.get_score(i) for i in range(4, model.vocab_size())]
+    # The n-th merge of byte-pair encoding, and a token's logarithmic probability.
+    assert scores["bpe"] == [-float(i) for i in range(396)]
+    assert not all(score.is_integer() for score in scores["unigram"])
+    assert any(piece.startswith("##") for piece in shared("wordpiece").source.pieces())
+    assert set(TOKENIZERS) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vocabulary_begins_with_the_special_tokens(shared, kind):
+    pieces = shared(kind).source.pieces()
+    assert (
+        pieces[:4]
+        == {
+            "bpe": ["<pad>", "<s>", "</s>", "<unk>"],
+            "unigram": ["<pad>", "<s>", "</s>", "<unk>"],
+            "wordpiece": ["[PAD]", "[BOS]", "[EOS]", "[UNK]"],
+        }[kind]
+    )
+    assert len(pieces) == len(set(pieces)) == shared(kind).source.vocab_size
+    assert len(pieces) == 400 or kind == "wordpiece"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_and_back(shared, kind):
+    known = PAIRS[:60] if kind == "wordpiece" else PAIRS
+    texts = [text for pair in known for text in pair]
+    tokenizer = shared(kind).source
+    rows = tokenize(tokenizer, texts)
+    # Both libraries normalize: "m²" comes back as "m2".
+    normal = [unicodedata.normalize("NFKC", text) for text in texts]
+    assert detokenize(tokenizer, rows) == normal
+    assert max(map(max, rows)) < tokenizer.vocab_size
+    assert min(map(min, rows)) > 3
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_ids_are_those_of_the_sentencepiece_package(shared, kind):
+    tokenizer = shared(kind).source
+    texts = [text for pair in PAIRS for text in pair]
+    texts += [
+        "",
+        "   ",
+        " two  spaces ",
+        "a\ttab",
+        "no\u00a0break and\u2028separator",
+        "\ufb01ne \u00bd \uff21\uff22 e\u0301",
+        "\U0001f600 Ελληνικά 日本語",
+        "<s> </s> <pad> <unk> ▁",
+        "word " * 3_000,
+    ]
+    model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    rows = tokenize(tokenizer, texts)
+    assert rows == model.encode(texts)
+    assert detokenize(tokenizer, rows) == model.decode(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_that_looks_like_a_special_token_is_text(shared, kind):
+    texts = ["<s> a </s>", "<pad>", "[BOS] a [EOS]", "[PAD]", "[EOS]"]
+    # Padding in mid-sentence would be masked, an end would cut the sentence off.
+    for text, row in zip(texts, tokenize(shared(kind).source, texts), strict=True):
+        assert row, text
+        assert not {0, 1, 2} & set(row), text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "space", ["\x00", "\t", "\r", "  ", " \x0b\x1c ", "\x00\x7f", "\u00a0", "\u2028"]
+)
+def test_control_characters_and_odd_spaces_divide_words(shared, kind, space):
+    tokenizer = shared(kind).source
+    plain, odd, at_the_end = tokenize(
+        tokenizer, ["10 hours", f"10{space}hours", f"10 hours{space}"]
+    )
+    assert plain == odd == at_the_end
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_has_no_tokens(shared, kind):
+    tokenizer = shared(kind).source
+    rows = tokenize(tokenizer, ["", "  ", "\t\x00", "in"])
+    assert rows[:3] == [[], [], []]
+    assert rows[3]
+    assert detokenize(tokenizer, [[], rows[3]]) == ["", "in"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_characters_are_the_unknown_token(shared, kind):
+    (row,) = tokenize(shared(kind).source, ["\u65e5"])
+    assert row[-1] == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_words_are_split_like_others(shared, kind):
+    # Japanese and Chinese sentences have no spaces at all.
+    words = ["hours" * 30, "hours" * 2_000]
+    rows = tokenize(shared(kind).source, words)
+    assert 3 not in rows[0] + rows[1]
+    assert detokenize(shared(kind).source, rows) == words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_shared_or_two_separate_vocabularies(kind):
+    def train(share):
+        return TokenizerPair.train(lambda: WORDS, kind, 80, share)
+
+    def knows(tokenizer, text):
+        return 3 not in tokenize(tokenizer, [text])[0]
+
+    one, two = train(True), train(False)
+    assert one.shared
+    assert one.source is one.target
+    assert knows(one.source, "world")
+    assert knows(one.source, "Welt")
+    assert not two.shared
+    assert knows(two.source, "world")
+    assert knows(two.target, "Welt")
+    # No English sentence of these has a W, no German one an s.
+    assert not knows(two.source, "Welt")
+    assert not knows(two.target, "small")
+    # A fingerprint is a function of text, kind and size.
+    assert len({one.fingerprint, two.fingerprint}) == 2
+    assert train(True).fingerprint == one.fingerprint
+    assert train(False).fingerprint == two.fingerprint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [True, False])
+def test_save_and_load(tmp_path, kind, share):
+    pair = TokenizerPair.train(lambda: WORDS, kind, 80, share)
+    pair.save(tmp_path / "tokenizer")
+    loaded = TokenizerPair.load(tmp_path / "tokenizer")
+    assert loaded.shared == share
+    assert loaded.fingerprint == pair.fingerprint
+    assert type(loaded.source) is type(pair.source) is TOKENIZERS[kind]
+    for side, text in (("source", "a small world"), ("target", "hallo kleine Welt")):
+        before, after = getattr(pair, side), getattr(loaded, side)
+        assert after.pieces() == before.pieces()
+        assert tokenize(after, [text]) == tokenize(before, [text])
+        assert detokenize(after, tokenize(after, [text])) == [text]
+
+
+def test_a_directory_without_tokenizer(tmp_path):
+    with pytest.raises(ValueError, match=f"{tmp_path} holds no tokenizer"):
+        TokenizerPair.load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_small_text_gives_a_smaller_vocabulary(kind):
+    pair = TokenizerPair.train(lambda: WORDS, kind, 37_000, True)
+    assert 20 < pair.source.vocab_size < 200
+    assert detokenize(pair.source, tokenize(pair.source, ["hello Welt"])) == [
+        "hello Welt"
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vocabulary_too_small_for_the_characters(kind):
+    with pytest.raises(ValueError, match="vocabulary of 10 tokens"):
+        TokenizerPair.train(lambda: WORDS, kind, 10, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pairs", [[], [("", " ")] * 3])
+def test_no_text_to_learn_from(kind, pairs):
+    with pytest.raises(ValueError, match="vocabulary of 100 tokens"):
+        TokenizerPair.train(lambda: pairs, kind, 100, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_odd_text_can_be_learned_from(kind):
+    odd = [
+        ("", ""),
+        ("nul\x00tab\tend\r", "\u2028"),
+        ("word " * 10_000, "\ufeff \x85 \x0c"),
+        ("<pad> </s> [PAD]", "▁ ## ##a"),
+    ]
+    pair = TokenizerPair.train(lambda: WORDS * 3 + odd, kind, 100, True)
+    assert detokenize(pair.source, tokenize(pair.source, ["hello"])) == ["hello"]
+    assert not any(set("\x00\t\r\n") & set(piece) for piece in pair.source.pieces())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_wrong_with_the_corpus_is_said_as_it_is(kind):
+    def pairs():
+        yield from WORDS
+        raise ValueError("train.en:41: this line has no counterpart")
+
+    with pytest.raises(
+        ValueError, match=r"^train.en:41: this line has no counterpart$"
+    ):
+        TokenizerPair.train(pairs, kind, 100, True)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

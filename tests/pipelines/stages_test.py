@@ -1,0 +1,201 @@
+"""Every stage as a process: flags, exit status, messages, what is left behind."""
+
+import json
+import shutil
+import sys
+
+import command
+import numpy as np
+import pytest
+
+WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
+SIZES = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
+STEPS = ["--batch_tokens=128", "--checkpoint_steps=3", "--bleu_sentences=5"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A prepared directory and a model of six steps."""
+    work = tmp_path_factory.mktemp("work")
+    rng = np.random.default_rng(0)
+    for split, number in (("train", 200), ("dev", 20), ("test", 20)):
+        lines = [" ".join(rng.choice(WORDS, rng.integers(1, 7))) for _ in range(number)]
+        (work / f"{split}.tsv").write_text(
+            "".join(f"{line}\t{line.upper()}\n" for line in lines)
+        )
+    command.stage(
+        "prepare",
+        "--corpus=text",
+        "--vocab_size=60",
+        f"--data_dir={work}/data",
+        *(f"--{split}_source={work}/{split}.tsv" for split in ("train", "dev", "test")),
+    )
+    trained = train(work, "model", "--train_steps=6")
+    for item in ("parameters", "non padding", "dev: accuracy", "Trained 6 steps"):
+        assert item in trained.stderr
+    return work
+
+
+def train(work, model, *arguments, status=0):
+    return command.stage(
+        "train",
+        f"--data_dir={work}/data",
+        f"--model_dir={work}/{model}",
+        *SIZES,
+        *STEPS,
+        *arguments,
+        status=status,
+    )
+
+
+def test_training_leaves_all_that_later_stages_need(work, tmp_path):
+    config = json.loads((work / "model" / "config.json").read_text())
+    assert config["model"]["d_model"] == 16
+    assert config["data"]["corpus"] == "text"
+    # The directory is complete in itself: the copy works where nothing else is.
+    shutil.copytree(work / "model", tmp_path / "copy")
+    command.stage("average", f"--model_dir={tmp_path}/copy")
+    scores = command.stage("evaluate", f"--model_dir={tmp_path}/copy", "--split=dev")
+    assert scores.stdout.startswith("BLEU ")
+    assert "averaged.npz" in scores.stderr
+    written = (tmp_path / "copy" / "hypotheses.dev.txt").read_text()
+    assert len(written.splitlines()) == 20
+
+
+def test_training_goes_on_and_ends_where_it_would_have(work):
+    train(work, "whole", "--train_steps=9", "--dropout=0.3")
+    train(work, "halves", "--train_steps=6", "--dropout=0.3")
+    second = train(work, "halves", "--train_steps=9", "--dropout=0.3")
+    assert "Going on after step 6" in second.stderr
+    whole, halves = (
+        np.load(work / name / "checkpoints" / "weights-00000009.npz")
+        for name in ("whole", "halves")
+    )
+    for name in whole.files:
+        np.testing.assert_array_equal(whole[name], halves[name])
+    third = train(work, "halves", "--train_steps=9", "--dropout=0.3")
+    assert "trained already" in third.stderr
+
+
+def test_reading_text_trains_the_same_weights(work):
+    train(work, "from_text", "--train_steps=6", "--read_text")
+    one, other = (
+        np.load(work / name / "checkpoints" / "weights-00000006.npz")
+        for name in ("model", "from_text")
+    )
+    for name in one.files:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_another_model_or_vocabulary_in_the_directory_is_refused(work):
+    refused = train(work, "model", "--num_layers=2", status=2)
+    assert "num_layers is 1 there and 2 here" in refused.stderr
+    command.stage(
+        "prepare",
+        "--corpus=text",
+        "--vocab_size=50",
+        f"--data_dir={work}/other",
+        f"--train_source={work}/train.tsv",
+    )
+    refused = command.stage(
+        "train", f"--data_dir={work}/other", f"--model_dir={work}/model", status=2
+    )
+    assert "prepared with another vocabulary" in refused.stderr
+    assert f"--vocabulary_from={work}/model" in refused.stderr
+    shutil.rmtree(work / "other")
+    command.stage(
+        "prepare",
+        "--corpus=text",
+        f"--vocabulary_from={work}/model",
+        f"--data_dir={work}/other",
+        f"--train_source={work}/train.tsv",
+    )
+    first, second = (
+        json.loads((work / name / "manifest.json").read_text())[
+            "vocabulary_fingerprint"
+        ]
+        for name in ("data", "other")
+    )
+    assert first == second
+
+
+def test_translate_answers_each_line_in_order(work):
+    lines = ["red one", "", "big old new", "\ufeff\x00tab\there\r", "red one"]
+    model = f"--model_dir={work}/model"
+    printed = command.stage(
+        "translate", model, stdin="\n".join(lines).encode() + b"\n"
+    ).stdout
+    out = printed.split("\n")
+    assert len(out) == 6
+    assert out[1] == out[5] == ""
+    assert out[0] == out[4]
+    scored = command.stage(
+        "translate", model, "--print_scores", "--beam_size=1", stdin=b"red\n"
+    ).stdout
+    assert float(scored.split("\t")[0]) < 0
+    listed = command.stage(
+        "translate", model, "--n_best=3", stdin=b"red\nblue\n"
+    ).stdout
+    rows = [line.split("\t") for line in listed.splitlines()]
+    assert {row[0] for row in rows} == {"1", "2"}
+    first = [float(score) for number, score, _ in rows if number == "1"]
+    assert 1 < len(first) <= 3
+    assert first == sorted(first, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "status", "message"),
+    [
+        ("translate", [], 2, "--model_dir must be given"),
+        ("translate", ["--model_dir=/no/such"], 2, "/no/such holds no model"),
+        ("train", ["--data_dir=/no", "--model_dir=x"], 2, "/no holds no prepared data"),
+        ("train", ["--d_model=wide"], 2, "--d_model"),
+        ("average", ["--model_dir=/no/such"], 2, "/no/such holds no model"),
+        ("evaluate", [], 2, "--model_dir or --hypothesis must be given"),
+        (
+            "evaluate",
+            ["--hypothesis=/no/a", "--reference=/no/b"],
+            2,
+            "No such file: /no/a",
+        ),
+        ("translate", ["--bream_size=3"], 2, "bream_size"),
+        ("translate", ["stray", "--model_dir=x"], 2, "Unexpected arguments: stray"),
+    ],
+)
+def test_mistakes_are_named_without_a_stack_trace(name, arguments, status, message):
+    assert message in command.stage(name, *arguments, status=status).stderr
+
+
+def test_invalid_input_to_translate_names_the_line(work):
+    failed = command.stage(
+        "translate", f"--model_dir={work}/model", status=2, stdin=b"red\n\xff\n"
+    )
+    assert "standard input:2: invalid UTF-8" in failed.stderr
+    assert len(failed.stdout.splitlines()) == 1
+    failed = command.stage(
+        "translate", f"--model_dir={work}/model", "--checkpoint=77", status=2
+    )
+    assert "weights-00000077.npz" in failed.stderr
+    unequal = command.stage(
+        "evaluate",
+        f"--model_dir={work}/model",
+        f"--source={work}/train.tsv",
+        f"--reference={work}/dev.tsv",
+        status=2,
+    )
+    assert (
+        f"{work}/train.tsv has 200 lines, but {work}/dev.tsv has 20" in unequal.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["prepare", "train", "average", "evaluate", "translate"]
+)
+def test_help_shows_the_stages_own_flags(name):
+    shown = command.stage(name, "--help").stdout
+    assert f"t2t-{name}" in shown
+    assert "_dir" in shown
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
