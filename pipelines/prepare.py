@@ -33,8 +33,8 @@ def main() -> None:
     """Runs the stage."""
     from t2t_keras.data.corpora import open_corpus
     from t2t_keras.data.filters import LengthFilter
+    from t2t_keras.data.preparation import TOKENIZER_DIR, prepare
     from t2t_keras.data.tokenizer import TokenizerPair
-    from t2t_keras.data.translation import TOKENIZER_DIR, prepare
 
     started = time.monotonic()
     arguments = corpus_flags.corpus_arguments()

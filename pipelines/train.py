@@ -56,7 +56,8 @@ def main() -> None:
     import tensorflow as tf
 
     from t2t_keras.data.batching import Batching
-    from t2t_keras.data.translation import PreparedData, training_dataset
+    from t2t_keras.data.preparation import PreparedData
+    from t2t_keras.data.translation import training_dataset
     from t2t_keras.model_dir import ModelDir
     from t2t_keras.pipelines.training_run import Progress, Validation, open_examples
     from t2t_keras.training import callbacks

@@ -11,12 +11,8 @@ from t2t_keras.data.batching import Batching
 from t2t_keras.data.corpora import open_corpus, read_lines
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.filters import LengthFilter
-from t2t_keras.data.translation import (
-    Position,
-    PreparedData,
-    text_path,
-    training_dataset,
-)
+from t2t_keras.data.preparation import PreparedData, text_path
+from t2t_keras.data.translation import Position, training_dataset
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.bleu import corpus_bleu
 from t2t_keras.model_dir import ModelDir

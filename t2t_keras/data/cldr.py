@@ -74,6 +74,8 @@ _CURRENCIES = [
     "KRW",
 ]
 _DURATION_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+_LACKING = (LookupError, NotImplementedError, AttributeError, TypeError)
+"""What Babel and num2words raise for a name or a form that a locale lacks."""
 _DURATION_LIMITS = (100, 12, 52, 31, 24, 60, 60)
 
 
@@ -232,8 +234,8 @@ def generate_pairs(
             source, target = (
                 " ".join(formatter(lang).split()) for lang in (source_lang, target_lang)
             )
-        except (KeyError, NotImplementedError):
-            continue  # A name or a plural form that one of the locales lacks.
+        except _LACKING:
+            continue
         if source and target and source not in seen:
             seen.add(source)
             yield source, target
@@ -245,7 +247,7 @@ def _supports(domain: Callable[[random.Random], Formatter], locale: str) -> bool
     for seed in range(20):
         try:
             domain(random.Random(seed))(locale)
-        except (KeyError, NotImplementedError, AttributeError):
+        except _LACKING:
             failures += 1
     return failures < 10
 

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol
@@ -92,7 +93,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
         try:
             for number, line in enumerate(file, 1):
                 yield decode_line(line, path, number)
-        except (EOFError, gzip.BadGzipFile) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(
                 f"{path}:{number + 1}: damaged gzip file: {error}"
             ) from error

@@ -10,7 +10,7 @@ import io
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 _MOST_DISTINCT_WORDS = 100_000
 """How many words the word piece vocabulary is learned from, the frequent ones."""
 
-_CONTROL = r"[\x00-\x1f\x7f]+"
+# C0 and C1 controls, and Unicode's own line and paragraph separators.
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
+_CONTROL_RE2 = re.sub(r"\\(?:x|u)([0-9a-f]+)", r"\\x{\1}", _CONTROL)
 
 
 def clean(text: tf.Tensor) -> tf.Tensor:
@@ -32,7 +34,26 @@ def clean(text: tf.Tensor) -> tf.Tensor:
     Args:
         text: `[...]` strings.
     """
-    return tf.strings.regex_replace(text, _CONTROL, " ")
+    return tf.strings.regex_replace(text, _CONTROL_RE2, " ")
+
+
+class _Lines:
+    """Cleans the lines that a vocabulary is learned from, and keeps their error.
+
+    The learners turn what their input raises into errors of their own.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self._lines:
+                yield re.sub(_CONTROL, " ", line)
+        except Exception as error:
+            self.error = error
+            raise
 
 
 class Tokenizer(ABC):
@@ -111,9 +132,10 @@ class SentencePieceTokenizer(Tokenizer):
         import sentencepiece
 
         model = io.BytesIO()
+        cleaned = _Lines(lines)
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
+                sentence_iterator=iter(cleaned),
                 model_writer=model,
                 model_type=cls.subword,
                 vocab_size=vocab_size,
@@ -129,6 +151,8 @@ class SentencePieceTokenizer(Tokenizer):
                 minloglevel=2,
             )
         except RuntimeError as error:
+            if cleaned.error:
+                raise cleaned.error from None
             raise ValueError(
                 f"No vocabulary of {vocab_size} tokens can be learned from this text: "
                 f"{error}. Try another --vocab_size."
@@ -170,7 +194,8 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     subword = "wordpiece"
-    _SPECIAL = ("[PAD]", "[BOS]", "[EOS]", "[UNK]")
+    # No text holds these: control characters are cleaned away.
+    _SPECIAL = ("\x01pad", "\x01bos", "\x01eos", "\x01unk")
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
@@ -179,6 +204,7 @@ class WordPieceTokenizer(Tokenizer):
         self._tokenizer = tf_text.FastWordpieceTokenizer(
             self._pieces,
             unknown_token=self._SPECIAL[UNK_ID],
+            max_bytes_per_word=1 << 20,
             no_pretokenization=True,
             support_detokenization=True,
         )
@@ -197,7 +223,15 @@ class WordPieceTokenizer(Tokenizer):
         """
         import keras_nlp
 
-        counts = collections.Counter(word for line in lines for word in line.split())
+        counts = collections.Counter(
+            word for line in _Lines(lines) for word in line.split()
+        )
+        characters = len({character for word in counts for character in word})
+        if not counts or vocab_size < characters + len(cls._SPECIAL):
+            raise ValueError(
+                f"No vocabulary of {vocab_size} tokens can be learned from this text: "
+                f"it has {characters} characters. Try another --vocab_size."
+            )
         # The learner's time grows with the number of distinct words, most of which
         # occur once or twice in a large corpus and hardly sway it.
         frequent = counts.most_common(_MOST_DISTINCT_WORDS)
@@ -223,7 +257,9 @@ class WordPieceTokenizer(Tokenizer):
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens into sentences."""
-        return self._tokenizer.detokenize(ids)
+        text = self._tokenizer.detokenize(ids)
+        # As SentencePiece shows what it has no token for.
+        return tf.strings.regex_replace(text, self._SPECIAL[UNK_ID], "\u2047")
 
     def pieces(self) -> list[str]:
         """Returns the text of every token, by id."""
@@ -290,9 +326,7 @@ class TokenizerPair:
         kind = TOKENIZERS[subword]
 
         def lines(sides: slice) -> Iterable[str]:
-            return (
-                re.sub(_CONTROL, " ", text) for pair in pairs() for text in pair[sides]
-            )
+            return (text for pair in pairs() for text in pair[sides])
 
         if shared:
             tokenizer = kind.train(lines(slice(0, 2)), vocab_size)

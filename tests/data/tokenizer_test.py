@@ -79,7 +79,7 @@ def test_the_vocabulary_begins_with_the_special_tokens(shared, kind):
         == {
             "bpe": ["<pad>", "<s>", "</s>", "<unk>"],
             "unigram": ["<pad>", "<s>", "</s>", "<unk>"],
-            "wordpiece": ["[PAD]", "[BOS]", "[EOS]", "[UNK]"],
+            "wordpiece": ["\x01pad", "\x01bos", "\x01eos", "\x01unk"],
         }[kind]
     )
     assert len(pieces) == len(set(pieces)) == shared(kind).source.vocab_size

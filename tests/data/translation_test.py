@@ -11,21 +11,15 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from t2t_keras.data import translation
+from t2t_keras.data import preparation
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.cldr import generate_pairs
 from t2t_keras.data.corpora import TextCorpus, read_lines
 from t2t_keras.data.examples import TextExamples
 from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.preparation import PreparedData, prepare, text_path
 from t2t_keras.data.records import RecordExamples, write_records
-from t2t_keras.data.translation import (
-    Position,
-    PreparedData,
-    prepare,
-    teacher_forcing,
-    text_path,
-    training_dataset,
-)
+from t2t_keras.data.translation import Position, training_dataset
 
 GOOD = list(itertools.islice(generate_pairs("en", "de"), 120))
 DEV = [("one\x00 line", "eine Zeile"), ("", "leer"), ("a\tb", "c\u2028d"), ("e", "f")]
@@ -95,7 +89,7 @@ def prepared(corpus, tmp_path_factory):
     """A prepared directory with three shards, and the manifest."""
     data_dir = tmp_path_factory.mktemp("prepared") / "new" / "data"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translation, "_PAIRS_PER_SHARD", 50)
+        patch.setattr(preparation, "_PAIRS_PER_SHARD", 50)
         manifest = prepare(
             corpus,
             data_dir,
@@ -273,12 +267,13 @@ def test_odd_text_stays_aligned(tmp_path):
     records = list(plain_records(next((tmp_path / "data").glob("train*.tfrecord"))))
     assert len(records) == 200
     assert max(len(source) for source, _ in records) > 10_000
-    for i, ids in enumerate(records):
-        source, target = (
-            data.tokenizers.source.detokenize(tf.ragged.constant([row])).numpy()[0]
-            for row in ids
-        )
-        assert source.split()[0] == target.split()[-1] == str(i).encode()
+    sources, targets = (
+        data.tokenizers.source.detokenize(tf.ragged.constant(rows)).numpy()
+        for rows in zip(*records, strict=True)
+    )
+    numbers = [str(i).encode() for i in range(200)]
+    assert [text.split()[0] for text in sources] == numbers
+    assert [text.split()[-1] for text in targets] == numbers
 
 
 def test_a_given_vocabulary_is_used(prepared, tmp_path):
@@ -552,13 +547,6 @@ def test_the_number_of_shards_changes_nothing(prepared, corpus, tmp_path):
     assert elements(one, Batching(300), epochs=1) == elements(
         data.examples("train"), Batching(300), epochs=1
     )
-
-
-def test_teacher_forcing_shifts_the_target_right():
-    target = tf.constant([[5, 6, 2, 0], [7, 8, 9, 2]])
-    shifted = teacher_forcing(target)
-    assert shifted.numpy().tolist() == [[1, 5, 6, 2], [1, 7, 8, 9]]
-    assert shifted.dtype == tf.int32
 
 
 if __name__ == "__main__":

@@ -1,0 +1,219 @@
+"""A prepared directory: vocabulary, token ids and held-back text of a corpus."""
+
+import dataclasses
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.data.corpora import SPLITS, Corpus
+from t2t_keras.data.examples import tokenize_pairs
+from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.records import RecordExamples, write_records
+from t2t_keras.data.tokenizer import TokenizerPair
+from t2t_keras.files import write_atomically
+
+MANIFEST = "manifest.json"
+TOKENIZER_DIR = "tokenizer"
+_PAIRS_PER_SHARD = 250_000
+_REPORT_SECONDS = 5
+_VERSIONED = ("tensorflow", "tensorflow-text", "sentencepiece", "t2t-keras")
+
+
+def text_path(directory: str | Path, split: str, side: str) -> Path:
+    """Returns where a directory keeps the plain text of a held-back split.
+
+    Args:
+        directory: A prepared directory or a model directory.
+        split: "dev" or "test".
+        side: "source" or "target".
+    """
+    return Path(directory) / f"{split}.{side}.txt"
+
+
+def prepare(
+    corpus: Corpus,
+    data_dir: str | Path,
+    subword: str = "bpe",
+    vocab_size: int = 37_000,
+    share_vocabulary: bool = True,
+    tokenizers: TokenizerPair | None = None,
+    length_filter: LengthFilter | None = None,
+    corpus_arguments: dict[str, Any] | None = None,
+    report: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Learns the vocabulary of a corpus and writes its token ids.
+
+    The directory appears whole, or, if anything fails, not at all. Of dev and test
+    the plain text is kept too, every pair of it, for evaluation by decoding.
+
+    Args:
+        corpus: Where the sentences come from.
+        data_dir: The directory to make.
+        subword: A key of `TOKENIZERS`. Default "bpe".
+        vocab_size: Number of tokens of each vocabulary. Default 37,000.
+        share_vocabulary: One vocabulary for both sides. Default True.
+        tokenizers: Use these rather than learn a vocabulary.
+        length_filter: Which pairs to keep. Default `LengthFilter()`.
+        corpus_arguments: How to open the corpus again, for the manifest.
+        report: Receives a line of text at every milestone.
+
+    Returns:
+        The manifest, as written to `manifest.json`.
+
+    Raises:
+        ValueError: If `data_dir` exists already, or the corpus is faulty.
+    """
+    data_dir = Path(data_dir)
+    if data_dir.exists() and not (data_dir.is_dir() and not any(data_dir.iterdir())):
+        raise ValueError(
+            f"{data_dir} is not an empty directory. Choose another one, or remove it "
+            "first."
+        )
+    length_filter = length_filter or LengthFilter()
+    data_dir.parent.mkdir(parents=True, exist_ok=True)
+    work_dir = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.", dir=data_dir.parent))
+    work_dir.chmod(0o755)
+    try:
+        report(f"Reading the corpus {corpus.name} ...")
+        available = corpus.splits()
+        if tokenizers is None:
+            report(f"Learning a vocabulary of {vocab_size} ({subword}) ...")
+            tokenizers = TokenizerPair.train(
+                lambda: corpus.read("train"), subword, vocab_size, share_vocabulary
+            )
+        tokenizers.save(work_dir / TOKENIZER_DIR)
+        splits = {
+            split: _prepare_split(
+                corpus, split, work_dir, tokenizers, length_filter, report
+            )
+            for split in SPLITS
+            if split in available
+        }
+        if not splits["train"]["pairs"]:
+            raise ValueError(
+                f"No training pair of {corpus.name} is left after filtering: "
+                f"{splits['train']['removed']}"
+            )
+        manifest = {
+            "corpus": corpus.name,
+            "corpus_arguments": corpus_arguments or {},
+            "source_lang": corpus.source_lang,
+            "target_lang": corpus.target_lang,
+            "subword": tokenizers.source.subword,
+            "source_vocab_size": tokenizers.source.vocab_size,
+            "target_vocab_size": tokenizers.target.vocab_size,
+            "shared_vocabulary": tokenizers.shared,
+            "vocabulary_fingerprint": tokenizers.fingerprint,
+            "length_filter": dataclasses.asdict(length_filter),
+            "splits": splits,
+            "versions": {name: metadata.version(name) for name in _VERSIONED},
+        }
+        write_atomically(
+            work_dir / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n"
+        )
+        if data_dir.exists():
+            data_dir.rmdir()
+        work_dir.rename(data_dir)
+    except BaseException:
+        shutil.rmtree(work_dir, ignore_errors=True)
+        raise
+    return manifest
+
+
+def _prepare_split(
+    corpus: Corpus,
+    split: str,
+    directory: Path,
+    tokenizers: TokenizerPair,
+    length_filter: LengthFilter,
+    report: Callable[[str], None],
+) -> dict[str, Any]:
+    split_filter = dataclasses.replace(length_filter)
+
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        kept, reported = 0, time.monotonic()
+        for chunk in tokenize_pairs(texts(), tokenizers, split_filter):
+            yield from chunk.id_pairs()
+            kept += len(chunk.source_text)
+            if time.monotonic() - reported > _REPORT_SECONDS:
+                report(f"{split}: kept {kept:,} pairs so far")
+                reported = time.monotonic()
+
+    def texts() -> Iterator[tuple[str, str]]:
+        if split == "train":
+            yield from corpus.read(split)
+            return
+        with (
+            text_path(directory, split, "source").open("wb") as source_file,
+            text_path(directory, split, "target").open("wb") as target_file,
+        ):
+            for source, target in corpus.read(split):
+                source_file.write(source.encode("utf-8") + b"\n")
+                target_file.write(target.encode("utf-8") + b"\n")
+                yield source, target
+
+    shards = 1
+    if split == "train":
+        size = sum(1 for _ in corpus.read(split))
+        shards = max(1, -(-size // _PAIRS_PER_SHARD))
+    kept, source_tokens, target_tokens = write_records(
+        directory, split, shards, pairs()
+    )
+    removed = split_filter.removed
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in removed.items())
+    report(
+        f"{split}: kept {kept:,} pairs ({source_tokens:,} source and "
+        f"{target_tokens:,} target tokens); removed {causes}"
+    )
+    return {
+        "pairs": kept,
+        "source_tokens": source_tokens,
+        "target_tokens": target_tokens,
+        "removed": removed,
+        "shards": shards,
+    }
+
+
+class PreparedData:
+    """A directory that `prepare` made.
+
+    Args:
+        data_dir: The directory.
+
+    Attributes:
+        manifest: What `prepare` returned.
+        tokenizers: The tokenizers of both sides.
+
+    Raises:
+        ValueError: If the directory was not made by `prepare`, or its vocabulary is
+            not the one that its records were written with.
+    """
+
+    def __init__(self, data_dir: str | Path) -> None:
+        self.data_dir = Path(data_dir)
+        path = self.data_dir / MANIFEST
+        if not path.is_file():
+            raise ValueError(
+                f"{self.data_dir} holds no prepared data ({MANIFEST}). Run t2t-prepare "
+                "first."
+            )
+        self.manifest = json.loads(path.read_text())
+        self.tokenizers = TokenizerPair.load(self.data_dir / TOKENIZER_DIR)
+        expected = self.manifest["vocabulary_fingerprint"]
+        if self.tokenizers.fingerprint != expected:
+            raise ValueError(
+                f"{self.data_dir} was prepared with another vocabulary: its records "
+                f"have {expected}, its tokenizer is {self.tokenizers.fingerprint}. Run "
+                "t2t-prepare again."
+            )
+
+    def examples(self, split: str) -> RecordExamples:
+        """Opens the records of a split."""
+        return RecordExamples(self.data_dir, split)
