@@ -30,7 +30,7 @@ _SHOWN = 8
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.data.corpora import read_lines
+    from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
 
     work_dir = Path(FLAGS.work_dir)

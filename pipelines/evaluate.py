@@ -23,7 +23,7 @@ flags.DEFINE_string("hypothesis", None, "Translations to score rather than a mod
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.data.corpora import read_lines
+    from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
     from t2t_keras.evaluation.bleu import score_translations
 

@@ -31,10 +31,10 @@ flags.DEFINE_float(
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.data.corpora import open_corpus
+    from t2t_keras.data.catalog import open_corpus
     from t2t_keras.data.filters import LengthFilter
     from t2t_keras.data.preparation import TOKENIZER_DIR, prepare
-    from t2t_keras.data.tokenizer import TokenizerPair
+    from t2t_keras.data.tokenizer_pair import TokenizerPair
 
     started = time.monotonic()
     arguments = corpus_flags.corpus_arguments()

@@ -8,9 +8,10 @@ from typing import Any
 import keras
 
 from t2t_keras.data.batching import Batching
-from t2t_keras.data.corpora import open_corpus, read_lines
+from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.lines import read_lines
 from t2t_keras.data.preparation import PreparedData, text_path
 from t2t_keras.data.translation import Position, training_dataset
 from t2t_keras.decoding.translator import Translator

@@ -26,7 +26,7 @@ flags.DEFINE_bool("print_scores", False, "Put the score and a tab before each li
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.data.corpora import decode_line, read_lines
+    from t2t_keras.data.lines import decode_line, read_lines
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
-from t2t_keras.data.tokenizer import TokenizerPair
+from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.files import write_atomically
 from t2t_keras.training.checkpoints import (
     CheckpointStore,

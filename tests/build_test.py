@@ -31,7 +31,7 @@ NOT_IMPORTED = {
 }
 # BUILD is run as Python, so it may hold only what is Starlark, too.
 STARLARK = (
-    *(ast.Module, ast.Expr, ast.Call, ast.keyword, ast.Name, ast.Attribute),
+    *(ast.Module, ast.Expr, ast.Assign, ast.Call, ast.keyword, ast.Name, ast.Attribute),
     *(ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.BinOp, ast.operator),
     *(ast.ListComp, ast.comprehension, ast.expr_context),
 )

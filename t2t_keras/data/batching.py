@@ -95,7 +95,7 @@ class Batching:
     ) -> list[np.ndarray]:
         """Plans an epoch.
 
-        Pairs are shuffled, sorted by their longer and then by their source side
+        Pairs are shuffled, sorted by their longer and then by their target side
         (ties stay in random order), and cut where the budget is spent; then the
         batches are shuffled.
 
@@ -152,14 +152,13 @@ class Batching:
             The parts, together the batch.
         """
         widths = self._widths(lengths[batch])
-        for indices, part_widths in zip(
-            np.array_split(batch, number), np.array_split(widths, number), strict=True
-        ):
+        shares = np.array_split(batch, number)
+        widest = int(widths[-1])
+        for share, indices in enumerate(shares):
             if self.pad_to_boundary:
-                width = int(part_widths[-1] if len(indices) else widths[0])
-                rows = -(-self._rows(width) // number)
-                rows = max(rows, len(indices))
-                yield Part(indices, rows, width, width)
+                # The part's share of the rows that a full batch of its width has.
+                rows = len(range(share, self._rows(widest), number))
+                yield Part(indices, max(1, rows, len(indices)), widest, widest)
             else:
                 longest = lengths[indices].max(axis=0, initial=1)
                 yield Part(

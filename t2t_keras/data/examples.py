@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t_keras.data.corpora import Corpus, Pair
 from t2t_keras.data.filters import LengthFilter
-from t2t_keras.data.tokenizer import TokenizerPair
+from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.tokens import EOS_ID
 
 _CHUNK_PAIRS = 4096

@@ -16,7 +16,7 @@ from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.examples import tokenize_pairs
 from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.records import RecordExamples, write_records
-from t2t_keras.data.tokenizer import TokenizerPair
+from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.files import write_atomically
 
 MANIFEST = "manifest.json"
@@ -70,7 +70,7 @@ def prepare(
     Raises:
         ValueError: If `data_dir` exists already, or the corpus is faulty.
     """
-    data_dir = Path(data_dir)
+    data_dir = Path(data_dir).resolve()
     if data_dir.exists() and not (data_dir.is_dir() and not any(data_dir.iterdir())):
         raise ValueError(
             f"{data_dir} is not an empty directory. Choose another one, or remove it "
@@ -83,6 +83,8 @@ def prepare(
     try:
         report(f"Reading the corpus {corpus.name} ...")
         available = corpus.splits()
+        if "train" not in available:
+            raise ValueError(f"{corpus.name} has no train split, only {available}.")
         if tokenizers is None:
             report(f"Learning a vocabulary of {vocab_size} ({subword}) ...")
             tokenizers = TokenizerPair.train(
@@ -118,9 +120,7 @@ def prepare(
         write_atomically(
             work_dir / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n"
         )
-        if data_dir.exists():
-            data_dir.rmdir()
-        work_dir.rename(data_dir)
+        _put_in_place(work_dir, data_dir)
     except BaseException:
         shutil.rmtree(work_dir, ignore_errors=True)
         raise
@@ -181,6 +181,21 @@ def _prepare_split(
     }
 
 
+def _put_in_place(work_dir: Path, data_dir: Path) -> None:
+    """Gives a finished directory its name.
+
+    A directory that exists may be a mount point, which can only be filled; the
+    manifest, without which it counts as empty, comes last.
+    """
+    if not data_dir.exists():
+        work_dir.rename(data_dir)
+        return
+    entries = sorted(work_dir.iterdir(), key=lambda path: path.name == MANIFEST)
+    for entry in entries:
+        shutil.move(entry, data_dir / entry.name)
+    work_dir.rmdir()
+
+
 class PreparedData:
     """A directory that `prepare` made.
 
@@ -204,9 +219,14 @@ class PreparedData:
                 f"{self.data_dir} holds no prepared data ({MANIFEST}). Run t2t-prepare "
                 "first."
             )
-        self.manifest = json.loads(path.read_text())
+        try:
+            self.manifest = json.loads(path.read_text())
+            expected = self.manifest["vocabulary_fingerprint"]
+        except (ValueError, KeyError) as error:
+            raise ValueError(
+                f"{path} is damaged ({error!r}). Run t2t-prepare again."
+            ) from error
         self.tokenizers = TokenizerPair.load(self.data_dir / TOKENIZER_DIR)
-        expected = self.manifest["vocabulary_fingerprint"]
         if self.tokenizers.fingerprint != expected:
             raise ValueError(
                 f"{self.data_dir} was prepared with another vocabulary: its records "

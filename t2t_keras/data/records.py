@@ -7,6 +7,7 @@ planned, shuffled, shared out and resumed without reading what others read.
 """
 
 import contextlib
+import hashlib
 import mmap
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +29,11 @@ def _shard_path(directory: Path, split: str, shard: int, shards: int) -> Path:
 
 def _index_path(directory: Path, split: str) -> Path:
     return directory / f"{split}.index.npz"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_records(
@@ -53,12 +59,10 @@ def write_records(
         for name in ("source_length", "target_length", "shard", "offset", "size")
     }
     ends = [0] * shards
+    paths = [_shard_path(directory, split, i, shards) for i in range(shards)]
     with contextlib.ExitStack() as stack:
         writers = [
-            stack.enter_context(
-                tf.io.TFRecordWriter(str(_shard_path(directory, split, i, shards)))
-            )
-            for i in range(shards)
+            stack.enter_context(tf.io.TFRecordWriter(str(path))) for path in paths
         ]
         for number, (source, target) in enumerate(pairs):
             example = tf.train.Example()
@@ -78,7 +82,7 @@ def write_records(
         np.savez(
             file,
             allow_pickle=False,
-            ends=np.array(ends, np.int64),
+            digests=np.array([_digest(path) for path in paths]),
             **{
                 name: np.array(column, types.get(name, np.int32))
                 for name, column in columns.items()
@@ -99,7 +103,8 @@ class RecordExamples(Examples):
         split: The files' prefix.
 
     Raises:
-        ValueError: If files are missing, or shorter or longer than the index says.
+        ValueError: If files are missing, or not as they were written: random access
+            cannot check a record's own checksum, so whole files are checked here.
     """
 
     def __init__(self, directory: str | Path, split: str) -> None:
@@ -121,19 +126,17 @@ class RecordExamples(Examples):
         self._offset = columns["offset"]
         self._size = columns["size"]
         self._shards = []
-        ends = columns["ends"]
-        for i, end in enumerate(ends):
-            path = _shard_path(directory, split, i, len(ends))
-            size = path.stat().st_size if path.is_file() else None
-            if size != end:
-                raise ValueError(
-                    f"{path} should have {end} bytes, but "
-                    + ("is missing." if size is None else f"has {size}.")
-                    + " Run t2t-prepare again."
-                )
+        digests = columns["digests"]
+        for i, digest in enumerate(digests):
+            path = _shard_path(directory, split, i, len(digests))
+            if not path.is_file() or _digest(path) != digest:
+                state = "is damaged" if path.is_file() else "is missing"
+                raise ValueError(f"{path} {state}. Run t2t-prepare again.")
             with path.open("rb") as file:
                 self._shards.append(
-                    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if end else b""
+                    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    if path.stat().st_size
+                    else b""
                 )
 
     @property

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.data.tokenizer import TokenizerPair
+from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.search import Hypotheses, beam_search
 from t2t_keras.tokens import EOS_ID
 from t2t_keras.transformer import Transformer

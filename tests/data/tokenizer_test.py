@@ -9,7 +9,7 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t_keras.data.cldr import generate_pairs
-from t2t_keras.data.tokenizer import TOKENIZERS, TokenizerPair
+from t2t_keras.data.tokenizer_pair import TOKENIZERS, TokenizerPair
 
 KINDS = ["bpe", "unigram", "wordpiece"]
 PAIRS = list(itertools.islice(generate_pairs("en", "de"), 600))

@@ -14,9 +14,10 @@ import tensorflow as tf
 from t2t_keras.data import preparation
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.cldr import generate_pairs
-from t2t_keras.data.corpora import TextCorpus, read_lines
+from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.examples import TextExamples
 from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.lines import read_lines
 from t2t_keras.data.preparation import PreparedData, prepare, text_path
 from t2t_keras.data.records import RecordExamples, write_records
 from t2t_keras.data.translation import Position, training_dataset
@@ -294,7 +295,7 @@ def test_a_given_vocabulary_is_used(prepared, tmp_path):
 def test_an_existing_directory_is_refused_unless_empty(tmp_path, corpus):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("keep")
-    with pytest.raises(ValueError, match="data is not empty"):
+    with pytest.raises(ValueError, match=r"data is not (an )?empty"):
         prepare(corpus, tmp_path / "data", report=ignore)
     assert [p.name for p in tmp_path.rglob("*")] == ["data", "mine.txt"]
     (tmp_path / "data" / "mine.txt").unlink()

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import Transformer
-from t2t_keras.data.tokenizer import SentencePieceTokenizer, TokenizerPair
+from t2t_keras.data.subwords import SentencePieceTokenizer
+from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.translator import Translator
 
 LINES = [f"{word} {number}" for number in range(40) for word in ("the", "a dog", "no")]

