@@ -56,6 +56,7 @@ TINY = {
     "batch_tokens": 2048,
     "train_steps": 10_000,
     "checkpoint_minutes": 0.5,
+    "average_last": 3,
 }
 """Learns a small corpus on a laptop's processor within minutes.
 
