@@ -3,7 +3,6 @@
 t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 """
 
-import time
 from typing import Any
 
 from absl import flags
@@ -157,16 +156,11 @@ def main() -> None:
         watchers.append(
             callbacks.early_stopping(FLAGS.early_stop_metric, FLAGS.early_stop_patience)
         )
-    last_validation = time.monotonic()
 
     def is_interval_over() -> bool:
-        nonlocal last_validation
         if FLAGS.checkpoint_steps:
             return trainer.step % FLAGS.checkpoint_steps == 0
-        if time.monotonic() - last_validation < 60 * values["checkpoint_minutes"]:
-            return False
-        last_validation = time.monotonic()
-        return True
+        return progress.interval_minutes() >= values["checkpoint_minutes"]
 
     trainer.fit(
         training_dataset(examples, batching, progress.position, accumulate),

@@ -52,7 +52,7 @@ class Progress(keras.callbacks.Callback):
         self._trainer = trainer
         self._epochs = 0.0
         self._minutes_before = 0.0
-        self._started = time.monotonic()
+        self._started = self._interval_started = time.monotonic()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned in an earlier run."""
@@ -74,6 +74,14 @@ class Progress(keras.callbacks.Callback):
     def fraction(self) -> float:
         """Tells how much of the budget is spent."""
         return self._budget.fraction(self._trainer.step, self._epochs, self._minutes())
+
+    def interval_minutes(self) -> float:
+        """Tells for how long there has been no validation."""
+        return (time.monotonic() - self._interval_started) / 60
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Starts the clock of an interval, when the validation before it is over."""
+        self._interval_started = time.monotonic()
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
@@ -114,8 +122,10 @@ class Validation:
     ) -> None:
         self._trainer = trainer
         self._dataset = (
-            training_dataset(examples, batching, epochs=1, shuffle=False)
-            if examples is not None
+            training_dataset(
+                examples, batching, parts=trainer.accumulate, epochs=1, shuffle=False
+            )
+            if examples is not None and len(examples)
             else None
         )
         self._samples = samples

@@ -152,13 +152,14 @@ class Batching:
             The parts, together the batch.
         """
         widths = self._widths(lengths[batch])
-        shares = np.array_split(batch, number)
-        widest = int(widths[-1])
-        for share, indices in enumerate(shares):
+        for indices, part_widths in zip(
+            np.array_split(batch, number), np.array_split(widths, number), strict=True
+        ):
             if self.pad_to_boundary:
-                # The part's share of the rows that a full batch of its width has.
-                rows = len(range(share, self._rows(widest), number))
-                yield Part(indices, max(1, rows, len(indices)), widest, widest)
+                width = int(part_widths[-1] if len(indices) else widths[0])
+                rows = -(-self._rows(width) // number)
+                rows = max(rows, len(indices))
+                yield Part(indices, rows, width, width)
             else:
                 longest = lengths[indices].max(axis=0, initial=1)
                 yield Part(

@@ -43,6 +43,9 @@ def training_dataset(
         epochs: When to stop. Default never.
         shuffle: Whether the order is random.
 
+    Raises:
+        ValueError: If there are no examples.
+
     Returns:
         A dataset of dicts, an element a part:
         "source": `[rows, source_length]` int32, each row ended and padded;
@@ -52,6 +55,8 @@ def training_dataset(
         order, and how many the epoch has.
     """
     lengths = examples.lengths
+    if not len(lengths):
+        raise ValueError("There are no examples to make batches of.")
     own_parts = range(parts) if own_parts is None else own_parts
 
     def elements() -> Iterator[tuple[Any, ...]]:

@@ -141,8 +141,10 @@ def beam_search(
 
         ends = tokens == EOS_ID
         scores = log_probs / length_penalty_of(step + 1, length_penalty)
-        # A beam that began as a copy of the first is no hypothesis.
-        is_finished = ends & (log_probs > _IMPOSSIBLE / 2)
+        # An end counts where it would have been kept as a beam, so that a beam of 1 is
+        # greedy; and a beam that began as a copy of the first is no hypothesis.
+        is_kept = tf.range(tf.shape(tokens)[1]) < beam_size
+        is_finished = ends & is_kept & (log_probs > _IMPOSSIBLE / 2)
         done_scores = tf.concat(
             [state.done_scores, tf.where(is_finished, scores, _IMPOSSIBLE)], axis=1
         )
@@ -166,6 +168,8 @@ def beam_search(
 
     def is_unfinished(step: tf.Tensor, state: _State) -> tf.Tensor:
         """Tells which rows may still find something better, `[rows]` bool."""
+        if beam_size == 1:  # Greedy search ends with its sentence.
+            return (step < state.limit) & (state.done_scores[:, 0] < _IMPOSSIBLE / 2)
         most = length_penalty_of(state.limit, length_penalty)
         reachable = state.log_probs[:, 0] / most
         return (step < state.limit) & (reachable > state.done_scores[:, n_best - 1])

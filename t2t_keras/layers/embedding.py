@@ -41,13 +41,14 @@ class SharedEmbedding(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(
                 stddev=self.d_model**-0.5, seed=self.seed
             ),
+            # Cast where it is used: a look-up needs some rows, and its gradient, a sum
+            # over equal tokens, needs full precision.
+            autocast=False,
         )
         self.built = True
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """Looks the tokens up and scales them by sqrt(d_model)."""
-        # Gathered from the variable itself, so that the gradient stays sparse, and
-        # cast after: casting the whole matrix would cost more than the look-up.
         rows = tf.gather(self.embeddings.value, ids)
         return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
 

@@ -101,6 +101,7 @@ class LearnedPosition(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(
                 stddev=self.d_model**-0.5, seed=self.seed
             ),
+            autocast=False,
         )
         self.built = True
 

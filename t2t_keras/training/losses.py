@@ -49,7 +49,8 @@ def projected_token_losses(
     Args:
         labels: `[n]` integer, the right tokens.
         states: `[n, d_model]` float, the decoder's output.
-        embeddings: `[vocab_size, d_model]` float, cast to the dtype of `states`.
+        embeddings: `[vocab_size, d_model]` float variable or tensor; the product with
+            `states` is computed in the dtype of `states`.
         label_smoothing: The share of probability spread over the vocabulary.
 
     Returns:
@@ -58,12 +59,16 @@ def projected_token_losses(
     """
     exact = _exact_dtype(states)
     labels = tf.cast(labels, tf.int32)
-    embeddings = tf.cast(tf.convert_to_tensor(embeddings), states.dtype)
+    # Rows are gathered from the variable as it is: a gradient that adds up thousands
+    # of equal tokens loses most of them in low precision.
+    rows = tf.cast(tf.gather(embeddings, labels), exact)
+    mean_row = tf.reduce_mean(tf.cast(embeddings, exact), axis=0)
+    matrix = tf.cast(embeddings, states.dtype)
     position = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
 
     @tf.custom_gradient
-    def log_partition(states: tf.Tensor, embeddings: tf.Tensor) -> Any:
-        logits = tf.cast(tf.matmul(states, embeddings, transpose_b=True), exact)
+    def log_partition(states: tf.Tensor, matrix: tf.Tensor) -> Any:
+        logits = tf.cast(tf.matmul(states, matrix, transpose_b=True), exact)
         probabilities = tf.nn.softmax(logits)
         # The likeliest token's probability is at least 1 / vocab_size: its
         # logarithm is safe where that of another might be of zero.
@@ -72,19 +77,21 @@ def projected_token_losses(
         correct = tf.gather_nd(probabilities, position) >= likeliest
         saved = tf.cast(probabilities, states.dtype)
 
-        def gradient(d_log_sum: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def gradient(
+            d_log_sum: tf.Tensor, *_: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor]:
             scale = tf.cast(d_log_sum, states.dtype)[:, tf.newaxis]
-            d_states = tf.matmul(saved, embeddings) * scale
-            d_embeddings = tf.matmul(saved, states * scale, transpose_a=True)
-            return d_states, d_embeddings
+            d_states = tf.matmul(saved, matrix) * scale
+            d_matrix = tf.matmul(saved, states * scale, transpose_a=True)
+            return d_states, d_matrix
 
-        return (log_sum, correct), gradient
+        return (log_sum, tf.gather_nd(logits, position), correct), gradient
 
-    log_sum, correct = log_partition(states, embeddings)
+    log_sum, gold_logit, correct = log_partition(states, matrix)
     exact_states = tf.cast(states, exact)
-    rows = tf.cast(tf.gather(embeddings, labels), exact)
     gold = tf.reduce_sum(exact_states * rows, axis=1)
-    mean_row = tf.reduce_mean(tf.cast(embeddings, exact), axis=0)
+    # The value must be rounded as the sum was, or a likelihood could exceed 1.
+    gold += tf.stop_gradient(gold_logit - gold)
     mean = tf.linalg.matvec(exact_states, mean_row)
     nll = log_sum - gold
     return nll + label_smoothing * (gold - mean), nll, correct

@@ -60,6 +60,8 @@ class Trainer:
         self.clip_norm = clip_norm
         self.accumulate = accumulate
         self.strategy = strategy or tf.distribute.get_strategy()
+        # Keras's own callbacks ask the model for its optimizer.
+        model.optimizer = optimizer
         self._variables = [v.value for v in model.trainable_variables]
         with self.strategy.scope():
             optimizer.build(model.trainable_variables)

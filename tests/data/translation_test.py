@@ -375,13 +375,14 @@ def test_another_vocabulary_than_the_records(damaged, tmp_path):
 def test_damaged_shards_are_named(damaged):
     shard = damaged / "train-00001-of-00003.tfrecord"
     content = shard.read_bytes()
-    for wrong in (content[:-5], content + b"x", b""):
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 1
+    for wrong in (content[:-5], content + b"x", b"", bytes(flipped)):
         shard.write_bytes(wrong)
-        message = f"{shard} should have {len(content)} bytes, but has {len(wrong)}"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=f"{shard} is damaged"):
             PreparedData(damaged).examples("train")
     shard.unlink()
-    with pytest.raises(ValueError, match=f"{shard} should .* but is missing"):
+    with pytest.raises(ValueError, match=f"{shard} is missing"):
         PreparedData(damaged).examples("train")
 
 

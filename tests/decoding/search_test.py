@@ -19,9 +19,18 @@ def model():
     model = Transformer(VOCAB, num_layers=2, d_model=16, d_ff=32, num_heads=4, seed=3)
     for variable in model.trainable_weights:
         variable.assign(variable * 1.6)
+    # The end's logit is made to compete with the likeliest token's.
+    rng = np.random.default_rng(0)
+    inputs = {
+        "source": rng.integers(4, VOCAB, [50, 6]),
+        "target": rng.integers(4, VOCAB, [50, 6]),
+    }
+    states = model.target_states(inputs).numpy().reshape([-1, 16])
     table = model.target_embedding.embeddings
     rows = table.numpy()
-    rows[2] *= 2.2
+    highest = (states @ rows.T).max(1).mean()
+    mean = states.mean(0)
+    rows[2] = 0.9 * highest * mean / (mean @ mean)
     table.assign(rows)
     return model
 
@@ -56,9 +65,11 @@ def slow_search(weights, source, beams, alpha, extra, n_best):
         candidates.sort(key=lambda c: -c[1])
         candidates = candidates[: 2 * beams]
         penalty = ((5 + step + 1) / 6) ** alpha
-        done += [(t, s / penalty) for t, s in candidates if t[-1] == 2]
+        done += [(t, s / penalty) for t, s in candidates[:beams] if t[-1] == 2]
         done = sorted(done, key=lambda c: -c[1])[:beams]
         alive = [c for c in candidates if c[0][-1] != 2][:beams]
+        if beams == 1 and done:
+            break
         best_possible = alive[0][1] / ((5 + limit) / 6) ** alpha
         if len(done) >= n_best and best_possible <= done[n_best - 1][1]:
             break
@@ -109,6 +120,21 @@ def test_the_search_equals_the_slow_one(model, beams, n_best, alpha):
             lengths.add(len(ids))
     # The model's sentences end early, late and at the limit: all ways are walked.
     assert len(lengths) > 2
+
+
+def test_a_beam_of_one_is_greedy(model):
+    weights = reference.weights_of(model)
+    source = sources(seed=2, number=12)
+    found = search(model, source, beam_size=1, max_extra_length=6)
+    ended = 0
+    for row, hypotheses in zip(source, found, strict=True):
+        row = row[row > 0][None]
+        tokens = [1]
+        while tokens[-1] != 2 and len(tokens) <= row.shape[1] + 6:
+            tokens.append(int(np.argmax(log_probabilities(weights, row, tokens))))
+        ended += tokens[-1] == 2
+        assert hypotheses[0][0] == [t for t in tokens[1:] if t != 2]
+    assert ended > 3
 
 
 def test_results_do_not_depend_on_the_rest_of_the_batch(model):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import reference
+import tensorflow as tf
 
 from t2t_keras import (
     Decoder,
@@ -121,6 +122,15 @@ def test_a_layer_computes_in_bfloat16_near_float32(name):
     np.testing.assert_allclose(
         np.asarray(output).astype(np.float32), expected, atol=0.15
     )
+
+
+def test_an_embeddings_gradient_is_exact_in_bfloat16():
+    layer = SharedEmbedding(5, 4, dtype="mixed_bfloat16")
+    layer.build()
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(tf.cast(layer(tf.fill([3000], 2)), tf.float32))
+    gradient = tf.convert_to_tensor(tape.gradient(total, layer.embeddings.value))
+    np.testing.assert_allclose(gradient[2], [6000.0] * 4)
 
 
 def test_embedding_and_logits_share_one_scaled_matrix():

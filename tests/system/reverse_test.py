@@ -14,7 +14,7 @@ VALUES = [
     "--dropout=0",
     "--label_smoothing=0",
     "--warmup_steps=200",
-    "--learning_rate=1",
+    "--learning_rate=0.7",
     "--batch_tokens=1024",
 ]
 
@@ -50,8 +50,8 @@ def test_a_short_training_learns_to_reverse(tmp_path):
         data_dir,
         model_dir,
         *VALUES,
-        "--train_steps=900",
-        "--checkpoint_steps=300",
+        "--train_steps=1500",
+        "--checkpoint_steps=250",
     )
     assert "dev: accuracy" in trained.stderr
     command.stage("average", model_dir, "--last=2")
