@@ -2,6 +2,7 @@
 
 import sys
 
+import keras
 import numpy as np
 import pytest
 import reference
@@ -9,29 +10,32 @@ import tensorflow as tf
 
 from t2t_keras import Transformer
 from t2t_keras.decoding.search import beam_search, length_penalty_of
+from t2t_keras.training.losses import LabelSmoothedCrossEntropy
 
 VOCAB = 20
 
 
 @pytest.fixture(scope="module")
 def model():
-    """A random model that ends its sentences at various lengths."""
-    model = Transformer(VOCAB, num_layers=2, d_model=16, d_ff=32, num_heads=4, seed=3)
-    for variable in model.trainable_weights:
-        variable.assign(variable * 1.6)
-    # The end's logit is made to compete with the likeliest token's.
+    """A half-trained model: its sentences end, at various lengths, and it hesitates."""
+    model = Transformer(
+        VOCAB, num_layers=2, d_model=16, d_ff=32, num_heads=4, pre_norm=True, dropout=0
+    )
     rng = np.random.default_rng(0)
+    source = np.zeros([6400, 9], np.int32)
+    target = np.zeros([6400, 12], np.int32)
+    for row, out in zip(source, target, strict=True):
+        length, extra = rng.integers(1, 9), rng.integers(0, 4)
+        row[:length] = rng.integers(4, VOCAB, length)
+        row[length] = 2
+        copied = [*row[:length], *rng.choice(row[:length], extra), 2]
+        out[: len(copied)] = copied
     inputs = {
-        "source": rng.integers(4, VOCAB, [50, 6]),
-        "target": rng.integers(4, VOCAB, [50, 6]),
+        "source": source,
+        "target": np.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=1),
     }
-    states = model.target_states(inputs).numpy().reshape([-1, 16])
-    table = model.target_embedding.embeddings
-    rows = table.numpy()
-    highest = (states @ rows.T).max(1).mean()
-    mean = states.mean(0)
-    rows[2] = 0.9 * highest * mean / (mean @ mean)
-    table.assign(rows)
+    model.compile(keras.optimizers.Adam(0.01), LabelSmoothedCrossEntropy())
+    model.fit(inputs, target, batch_size=64, epochs=2, verbose=0)
     return model
 
 
@@ -47,7 +51,9 @@ def sources(seed, number=6):
 
 def log_probabilities(weights, source, tokens):
     target = np.array([tokens], np.int32)
-    logits = reference.transformer(weights, source, target, 2, 4, 4, 4)[0, -1]
+    logits = reference.transformer(weights, source, target, 2, 4, 4, 4, pre_norm=True)[
+        0, -1
+    ]
     logits[:2] = -1e9
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
