@@ -20,7 +20,11 @@ from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("work_dir", ".demo", "Directory to work in; emptied first.")
+flags.DEFINE_string(
+    "work_dir",
+    ".demo",
+    "Directory to work in; an earlier demo's data and model in it are removed.",
+)
 flags.DEFINE_float("demo_minutes", 7.0, "Minutes to train for.", 0)
 flags.DEFINE_integer("demo_pairs", 100_000, "Training pairs.", 1)
 
@@ -34,8 +38,10 @@ def main() -> None:
     from t2t_keras.data.preparation import text_path
 
     work_dir = Path(FLAGS.work_dir)
-    for part in ("data", "model"):
-        shutil.rmtree(work_dir / part, ignore_errors=True)
+    # What an earlier demo left is removed, and nothing that is not a demo's.
+    for part, mark in (("data", "manifest.json"), ("model", "config.json")):
+        if (work_dir / part / mark).is_file():
+            shutil.rmtree(work_dir / part)
     work_dir.mkdir(parents=True, exist_ok=True)
     data_dir, model_dir = f"--data_dir={work_dir}/data", f"--model_dir={work_dir}/model"
     _run(

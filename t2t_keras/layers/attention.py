@@ -83,7 +83,8 @@ class MultiHeadAttention(keras.layers.Layer):
         the keys and values that were attended to.
 
     Raises:
-        ValueError: If `num_heads` does not divide `d_model` and `d_k` is not given.
+        ValueError: If `num_heads` does not divide `d_model` and `d_k` is not given, or
+            a layer is called in both ways.
     """
 
     def __init__(
@@ -189,6 +190,16 @@ class MultiHeadAttention(keras.layers.Layer):
         training: bool | None = None,
     ) -> Any:
         """Attends from each query position to the keys that the mask shows it."""
+        if self.is_self_attention and memory is not None:
+            raise ValueError(
+                f"{self.name} was first called as self-attention: it has no projection "
+                "for a memory. Make another layer for that."
+            )
+        if not self.is_self_attention and memory is None and cache is None:
+            raise ValueError(
+                f"{self.name} was first called with a memory: it needs one. Make "
+                "another layer for self-attention."
+            )
         if self.is_self_attention:
             sizes = [self.num_heads * size for size in (self.d_k, self.d_k, self.d_v)]
             # The gradient of a split is a concatenation; that of slices would be a

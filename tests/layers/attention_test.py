@@ -92,6 +92,18 @@ def test_a_projected_memory_stands_for_the_memory():
     np.testing.assert_allclose(output, expected, atol=1e-6)
 
 
+def test_a_layer_is_called_in_one_way_only():
+    x = random((1, 2, 8))
+    layer = MultiHeadAttention(2, 8)
+    layer(x)
+    with pytest.raises(ValueError, match="first called as self-attention"):
+        layer(x, x)
+    layer = MultiHeadAttention(2, 8)
+    layer(x, x)
+    with pytest.raises(ValueError, match="first called with a memory"):
+        layer(x)
+
+
 def test_heads_that_do_not_divide_the_model_are_refused():
     with pytest.raises(ValueError, match="d_model=10, num_heads=4"):
         MultiHeadAttention(4, 10)
