@@ -74,8 +74,6 @@ _CURRENCIES = [
     "KRW",
 ]
 _DURATION_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
-_LACKING = (LookupError, NotImplementedError, AttributeError, TypeError)
-"""What Babel and num2words raise for a name or a form that a locale lacks."""
 _DURATION_LIMITS = (100, 12, 52, 31, 24, 60, 60)
 
 
@@ -175,7 +173,16 @@ def _names(kind: str, rng: random.Random) -> Formatter:
 def _spelled_number(rng: random.Random) -> Formatter:
     number = rng.randrange(10 ** rng.randrange(1, 7))
     to = rng.choice(("cardinal", "cardinal", "ordinal"))
-    return lambda locale: num2words.num2words(number, to=to, lang=locale)
+    return lambda locale: _spell(number, to, locale)
+
+
+def _spell(number: int, to: str, locale: str) -> str:
+    try:
+        return num2words.num2words(number, to=to, lang=locale)
+    except (NotImplementedError, LookupError, AttributeError, TypeError) as error:
+        # How num2words says that it lacks a language, or a part of one, differs from
+        # language to language; Babel, like a dict, raises a KeyError.
+        raise KeyError(f"{locale} has no word for {number} ({to})") from error
 
 
 DOMAINS: dict[str, Callable[[random.Random], Formatter]] = {
@@ -234,8 +241,8 @@ def generate_pairs(
             source, target = (
                 " ".join(formatter(lang).split()) for lang in (source_lang, target_lang)
             )
-        except _LACKING:
-            continue
+        except KeyError:
+            continue  # A name or a form that one of the locales lacks.
         if source and target and source not in seen:
             seen.add(source)
             yield source, target
@@ -247,7 +254,7 @@ def _supports(domain: Callable[[random.Random], Formatter], locale: str) -> bool
     for seed in range(20):
         try:
             domain(random.Random(seed))(locale)
-        except _LACKING:
+        except KeyError:
             failures += 1
     return failures < 10
 
