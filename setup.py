@@ -39,7 +39,9 @@ setup(
         "num2words>=0.5.14,<0.6",
         "absl-py>=2.3,<3",
     ],
-    extras_require={"test": ["pytest>=9,<10", "ruff>=0.14", "mypy>=1.18"]},
+    extras_require={
+        "test": ["pytest>=9,<10", "ruff>=0.14", "mypy>=1.18", "setuptools>=77"]
+    },
     entry_points={
         "console_scripts": [
             f"t2t-{stage} = t2t_keras.pipelines.{stage}:run" for stage in STAGES

@@ -1,5 +1,6 @@
 """Which corpus to read."""
 
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -34,9 +35,14 @@ def corpus_arguments() -> dict[str, Any]:
         "corpus": FLAGS.corpus,
         "source_lang": FLAGS.source_lang,
         "target_lang": FLAGS.target_lang,
-        "sources": {split: FLAGS[f"{split}_source"].value for split in _SPLITS},
-        "targets": {split: FLAGS[f"{split}_target"].value for split in _SPLITS},
+        "sources": {split: _paths(f"{split}_source") for split in _SPLITS},
+        "targets": {split: _paths(f"{split}_target") for split in _SPLITS},
         "tfds_data_dir": FLAGS.tfds_data_dir,
         "cldr_pairs": FLAGS.cldr_pairs,
         "cldr_seed": FLAGS.cldr_seed,
     }
+
+
+def _paths(flag: str) -> list[str]:
+    # The manifest keeps them: they must be found from another directory too.
+    return [str(Path(path).absolute()) for path in FLAGS[flag].value or []]

@@ -10,7 +10,7 @@ flags.DEFINE_string(
     "checkpoint",
     "auto",
     "Weights to use: averaged, latest, a step's number, or a path; auto takes the "
-    "averaged ones if there are any, otherwise the latest.",
+    "averaged ones unless training went on after them.",
 )
 flags.DEFINE_integer("beam_size", 4, "Number of beams; 1 is greedy search.", 1)
 flags.DEFINE_float("length_penalty", 0.6, "Exponent of the length penalty.", 0)

@@ -8,8 +8,13 @@ from t2t_keras.flags.presets import PRESETS
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_enum(
-    "preset", "tiny", sorted(PRESETS), "Named values that the flags below override."
+PRESET = flags.DEFINE_enum(
+    "preset", "tiny", sorted(PRESETS), "Named values that single flags override."
+)
+# Data.
+VOCAB_SIZE = flags.DEFINE_integer("vocab_size", None, "Tokens of each vocabulary.", 8)
+SUBWORD = flags.DEFINE_enum(
+    "subword", None, ["bpe", "unigram", "wordpiece"], "Kind of vocabulary."
 )
 # Model.
 flags.DEFINE_integer("num_layers", None, "Encoder layers, N.", 1)
@@ -29,7 +34,7 @@ flags.DEFINE_bool("pre_norm", None, "Normalize before each sub-layer, not after.
 flags.DEFINE_float("norm_epsilon", None, "Epsilon of layer normalization.", 0)
 flags.DEFINE_bool("share_embeddings", None, "One matrix for source, target, logits.")
 # Training.
-flags.DEFINE_float("label_smoothing", None, "Probability spread evenly.", 0, 1)
+flags.DEFINE_float("label_smoothing", None, "Probability spread evenly, below 1.", 0)
 flags.DEFINE_float("learning_rate", None, "Multiplies the paper's schedule.", 0)
 flags.DEFINE_integer("warmup_steps", None, "Steps of growing learning rate.", 1)
 flags.DEFINE_float("clip_norm", None, "Greatest gradient norm [no clipping].", 0)
@@ -41,8 +46,7 @@ flags.DEFINE_integer("average_last", None, "Checkpoints that t2t-average takes."
 
 def hyperparameters() -> dict[str, Any]:
     """Returns the preset's values with the explicitly given flags over them."""
-    preset = PRESETS[FLAGS.preset]
     return {
-        name: value if FLAGS[name].value is None else FLAGS[name].value
-        for name, value in preset.items()
+        name: preset_value if FLAGS[name].value is None else FLAGS[name].value
+        for name, preset_value in PRESETS[PRESET.value].items()
     }

@@ -2,5 +2,5 @@
 
 from absl import flags
 
-flags.DEFINE_string("data_dir", None, "Directory of prepared data.")
-flags.DEFINE_string("model_dir", None, "Directory of the model.")
+DATA_DIR = flags.DEFINE_string("data_dir", None, "Directory of prepared data.")
+MODEL_DIR = flags.DEFINE_string("model_dir", None, "Directory of the model.")

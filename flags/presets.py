@@ -1,12 +1,15 @@
 """Named hyper-parameters: plain dictionaries over one constructor.
 
-Every key is a flag of the same name, an argument of `Transformer` or of training,
-and an entry of a model's config.
+Every key is a flag of the same name. Those of `DATA` are arguments of `prepare`, those
+of `MODEL` of `Transformer`; those of `RUN` say when training ends and what is kept of
+it; all others say how to train.
 """
 
 from typing import Any
 
 BASE: dict[str, Any] = {
+    "subword": "bpe",
+    "vocab_size": 37_000,
     "num_layers": 6,
     "num_decoder_layers": None,
     "d_model": 512,
@@ -32,7 +35,8 @@ BASE: dict[str, Any] = {
     "checkpoint_minutes": 10.0,
     "average_last": 5,
 }
-"""The paper's base model (Table 3, first row) and its training (section 5)."""
+"""The paper's base model (Table 3, first row), its English-German data and training
+(section 5)."""
 
 BIG = {
     **BASE,
@@ -43,9 +47,14 @@ BIG = {
     "train_steps": 300_000,
     "average_last": 20,
 }
+"""The paper's big model, for English-German."""
+
+ENGLISH_FRENCH = {"subword": "wordpiece", "vocab_size": 32_000}
+"""What English-French changes (section 5.1)."""
 
 TINY = {
     **BASE,
+    "vocab_size": 8000,
     "num_layers": 4,
     "d_model": 128,
     "d_ff": 256,
@@ -68,6 +77,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "tiny": TINY,
     "base": BASE,
     "big": BIG,
+    "base_en_fr": {**BASE, **ENGLISH_FRENCH},
+    # Section 6.1: less dropout, since there are eight times as many sentences.
+    "big_en_fr": {**BIG, **ENGLISH_FRENCH, "dropout": 0.1},
     # Table 3: each row changes base in what its name says.
     "base_num_heads_1": {**BASE, "num_heads": 1},
     "base_num_heads_4": {**BASE, "num_heads": 4},
@@ -89,7 +101,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "base_learned_position": {**BASE, "position": "learned"},
 }
 
-MODEL_ARGUMENTS = (
+DATA = ("subword", "vocab_size")
+RUN = ("train_steps", "checkpoint_minutes", "average_last")
+MODEL = (
     "num_layers",
     "num_decoder_layers",
     "d_model",
@@ -107,4 +121,3 @@ MODEL_ARGUMENTS = (
     "norm_epsilon",
     "share_embeddings",
 )
-"""The keys that are arguments of `Transformer`; the others are training's."""

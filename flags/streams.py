@@ -2,7 +2,9 @@
 
 from absl import flags
 
-flags.DEFINE_string(
+INPUT = flags.DEFINE_string(
     "input", "-", "File of sentences, plain or .gz; - is standard input."
 )
-flags.DEFINE_string("output", "-", "File to write; - is standard output.")
+OUTPUT = flags.DEFINE_string(
+    "output", "-", "File to write, compressed if it ends in .gz; - is standard output."
+)

@@ -18,14 +18,10 @@ flags.DEFINE_integer(
 def main() -> None:
     """Runs the stage."""
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.training.averaging import average_weights
-    from t2t_keras.training.checkpoints import save_arrays
 
     model_dir = ModelDir(FLAGS.model_dir)
-    wanted = FLAGS.last or model_dir.config["training"]["average_last"]
-    steps = model_dir.checkpoints.steps()[-wanted:]
-    weights = average_weights([model_dir.checkpoints.weights_path(s) for s in steps])
-    save_arrays(model_dir.averaged_path, weights)
+    wanted = FLAGS.last or model_dir.config["run"]["average_last"]
+    steps = model_dir.average(wanted)
     if len(steps) < wanted:
         stage.report(f"There are no more than {len(steps)} of {wanted} checkpoints.")
     stage.report(
@@ -36,7 +32,7 @@ def main() -> None:
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [paths], required=["model_dir"])
+    stage.run(main, __name__, [paths.MODEL_DIR], required=["model_dir"])
 
 
 if __name__ == "__main__":

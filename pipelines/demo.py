@@ -7,6 +7,7 @@ user would type, and is printed before it runs.
     python -m t2t_keras.pipelines.demo --work_dir=DIR
 """
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -29,6 +30,8 @@ flags.DEFINE_float("demo_minutes", 7.0, "Minutes to train for.", 0)
 flags.DEFINE_integer("demo_pairs", 100_000, "Training pairs.", 1)
 
 _VOCAB_SIZE = 4000
+_LEAST_BLEU = 95
+"""What the demo promises as long as its flags are the defaults."""
 _SHOWN = 8
 
 
@@ -79,6 +82,18 @@ def main() -> None:
     ):
         print(f"\nsource       {source}\ntranslation  {translation}")
         print(f"reference    {reference}")
+    bleu = json.loads((work_dir / "model" / "scores.test.json").read_text())["scores"][
+        0
+    ]
+    defaults = all(
+        FLAGS[name].using_default_value for name in ("demo_minutes", "demo_pairs")
+    )
+    if defaults and bleu["value"] < _LEAST_BLEU:
+        stage.report(
+            f"\nerror: The demo reached {bleu['value']:.2f} BLEU instead of "
+            f"{_LEAST_BLEU}. On a slow or busy machine it needs more --demo_minutes."
+        )
+        sys.exit(stage.EXIT_FAILURE)
     print(f"\nThe model is in {work_dir}/model. Try it:")
     print(f"  echo '21 days' | .venv/bin/t2t-translate {model_dir}")
 

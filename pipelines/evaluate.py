@@ -5,12 +5,13 @@ t2t-evaluate --model_dir=DIR --source=FILE --reference=FILE
 t2t-evaluate --hypothesis=FILE --reference=FILE
 """
 
+import json
 import time
 from pathlib import Path
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths, streams
+from t2t_keras.flags import decoding, paths
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
@@ -19,6 +20,9 @@ flags.DEFINE_enum("split", "test", ["dev", "test"], "Held-back text of the model
 flags.DEFINE_string("source", None, "Sentences to translate rather than a split.")
 flags.DEFINE_string("reference", None, "Their reference translations.")
 flags.DEFINE_string("hypothesis", None, "Translations to score rather than a model.")
+flags.DEFINE_string(
+    "hypothesis_output", None, "File for the translations [in the model's directory]."
+)
 
 
 def main() -> None:
@@ -26,41 +30,49 @@ def main() -> None:
     from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
     from t2t_keras.evaluation.bleu import score_translations
+    from t2t_keras.files import write_atomically
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
         raise ValueError("--reference goes with --source or --hypothesis.")
     if FLAGS.hypothesis:
-        hypotheses = list(read_lines(FLAGS.hypothesis))
-        reference_path = Path(FLAGS.reference)
+        hypothesis_path, reference_path = Path(FLAGS.hypothesis), Path(FLAGS.reference)
+        hypotheses = list(read_lines(hypothesis_path))
     elif FLAGS.model_dir:
-        source_path = Path(
-            FLAGS.source or text_path(FLAGS.model_dir, FLAGS.split, "source")
-        )
+        directory = Path(FLAGS.model_dir)
+        source_path = Path(FLAGS.source or text_path(directory, FLAGS.split, "source"))
         reference_path = Path(
-            FLAGS.reference or text_path(FLAGS.model_dir, FLAGS.split, "target")
+            FLAGS.reference or text_path(directory, FLAGS.split, "target")
+        )
+        name = source_path.stem if FLAGS.source else FLAGS.split
+        hypothesis_path = Path(
+            FLAGS.hypothesis_output or directory / f"hypotheses.{name}.txt"
         )
         sources = list(read_lines(source_path))
         references = list(read_lines(reference_path))
         _check_aligned(source_path, len(sources), reference_path, len(references))
         hypotheses = _translate(sources)
-        output = FLAGS.output
-        if output == "-":
-            name = source_path.name if FLAGS.source else f"{FLAGS.split}.txt"
-            output = Path(FLAGS.model_dir) / f"hypotheses.{name.removesuffix('.gz')}"
-        with stage.open_output(str(output)) as file:
+        with stage.open_output(str(hypothesis_path)) as file:
             file.writelines(f"{text}\n".encode() for text in hypotheses)
-        stage.report(f"Wrote the translations: {output}")
+        stage.report(f"Wrote the translations: {hypothesis_path}")
     else:
         raise ValueError("Either --model_dir or --hypothesis must be given.")
     references = list(read_lines(reference_path))
-    _check_aligned(FLAGS.hypothesis, len(hypotheses), reference_path, len(references))
-    for score in score_translations(hypotheses, references):
+    _check_aligned(hypothesis_path, len(hypotheses), reference_path, len(references))
+    scores = score_translations(hypotheses, references)
+    for score in scores:
         print(score)
+    if not FLAGS.hypothesis:
+        record = {
+            "checkpoint": FLAGS.checkpoint,
+            **decoding.search_arguments(),
+            "scores": [score._asdict() for score in scores],
+        }
+        write_atomically(
+            directory / f"scores.{name}.json", json.dumps(record, indent=2).encode()
+        )
 
 
-def _check_aligned(
-    path: str | Path | None, lines: int, reference: Path, references: int
-) -> None:
+def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:
     if lines != references:
         raise ValueError(
             f"{path} has {lines} lines, but {reference} has {references}: line "
@@ -101,7 +113,7 @@ _REPORT_SENTENCES = 2000
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [paths, streams, decoding])
+    stage.run(main, __name__, [paths.MODEL_DIR, decoding])
 
 
 if __name__ == "__main__":

@@ -8,20 +8,16 @@ import time
 from absl import flags
 
 from t2t_keras.flags import corpus as corpus_flags
-from t2t_keras.flags import paths
+from t2t_keras.flags import hyperparameters, paths
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_integer("vocab_size", 37_000, "Tokens of each vocabulary.", 8)
-flags.DEFINE_enum(
-    "subword", "bpe", ["bpe", "unigram", "wordpiece"], "Kind of vocabulary."
-)
 flags.DEFINE_bool("share_vocabulary", True, "One vocabulary for both languages.")
 flags.DEFINE_string(
     "vocabulary_from",
     None,
-    "Use the vocabulary of this prepared or model directory rather than learn one.",
+    "Prepared or model directory whose vocabulary to use rather than learn one.",
 )
 flags.DEFINE_integer("max_tokens", 256, "Longer sentences are left out.", 1)
 flags.DEFINE_float(
@@ -37,6 +33,7 @@ def main() -> None:
     from t2t_keras.data.tokenizer_pair import TokenizerPair
 
     started = time.monotonic()
+    values = hyperparameters.hyperparameters()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
     if FLAGS.vocabulary_from:
@@ -44,11 +41,13 @@ def main() -> None:
     manifest = prepare(
         open_corpus(**arguments),
         FLAGS.data_dir,
-        subword=FLAGS.subword,
-        vocab_size=FLAGS.vocab_size,
+        subword=values["subword"],
+        vocab_size=values["vocab_size"],
         share_vocabulary=FLAGS.share_vocabulary,
         tokenizers=tokenizers,
-        length_filter=LengthFilter(FLAGS.max_tokens, FLAGS.max_length_ratio),
+        length_filter=LengthFilter(
+            max_tokens=FLAGS.max_tokens, max_length_ratio=FLAGS.max_length_ratio
+        ),
         corpus_arguments=arguments,
         report=stage.report,
     )
@@ -64,7 +63,14 @@ def main() -> None:
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [corpus_flags, paths], required=["data_dir"])
+    shared: list[stage.SharedFlags] = [
+        corpus_flags,
+        hyperparameters.PRESET,
+        hyperparameters.SUBWORD,
+        hyperparameters.VOCAB_SIZE,
+        paths.DATA_DIR,
+    ]
+    stage.run(main, __name__, shared, required=["data_dir"])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ from typing import Any, BinaryIO
 
 from absl import app, flags, logging
 
+SharedFlags = ModuleType | flags.FlagHolder
+"""A module of `t2t_keras.flags`, or a single flag of one."""
+
 EXIT_FAILURE = 1
 """Something went wrong while running."""
 EXIT_USAGE = 2
@@ -31,7 +34,7 @@ def report(message: str) -> None:
 def run(
     main: Callable[[], None],
     module: str,
-    shared_flags: Sequence[ModuleType] = (),
+    shared_flags: Sequence[SharedFlags] = (),
     required: Sequence[str] = (),
 ) -> None:
     """Runs a stage as a command and exits.
@@ -39,16 +42,16 @@ def run(
     Args:
         main: The stage's work. A `ValueError` means a mistake in flags or input.
         module: The stage's `__name__`.
-        shared_flags: Modules of `t2t_keras.flags` that the stage uses.
+        shared_flags: What the stage uses of `t2t_keras.flags`.
         required: Names of flags that must be given.
     """
-    own_flags = flags.FLAGS.flags_by_module_dict().get(
-        sys.argv[0] if module == "__main__" else module, []
-    )
-    shared = flags.FLAGS.flags_by_module_dict()
-    used = [*own_flags]
-    for shared_module in shared_flags:
-        used += shared[shared_module.__name__]
+    by_module = flags.FLAGS.flags_by_module_dict()
+    used = [*by_module.get(sys.argv[0] if module == "__main__" else module, [])]
+    for shared in shared_flags:
+        if isinstance(shared, flags.FlagHolder):
+            used.append(flags.FLAGS[shared.name])
+        else:
+            used += by_module[shared.__name__]
     # What --help shows are the key flags of the program.
     for flag in used:
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
@@ -88,7 +91,10 @@ def _guarded(main: Callable[[], None]) -> int:
             import tensorflow  # noqa: F401
         main()
     except ValueError as error:
-        status, message = EXIT_USAGE, str(error)
+        if not _is_own(error):
+            status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
+        else:
+            status, message = EXIT_USAGE, str(error)
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing can be told to them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,6 +111,15 @@ def _guarded(main: Callable[[], None]) -> int:
     if status == EXIT_FAILURE and not logging.level_debug():
         report("--verbosity=1 shows where it happened.")
     return status
+
+
+def _is_own(error: BaseException) -> bool:
+    """Tells whether this project raised an error, rather than a library of its own."""
+    traceback_ = error.__traceback__
+    while traceback_ and traceback_.tb_next:
+        traceback_ = traceback_.tb_next
+    raised_in = traceback_.tb_frame.f_globals["__name__"] if traceback_ else ""
+    return raised_in == "__main__" or raised_in.startswith("t2t_keras.")
 
 
 @contextlib.contextmanager

@@ -7,8 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_keras.flags import hyperparameters, paths
-from t2t_keras.flags.presets import MODEL_ARGUMENTS
+from t2t_keras.flags import hyperparameters, paths, presets
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
@@ -70,26 +69,27 @@ def main() -> None:
     tf.config.experimental.enable_op_determinism()
     values = hyperparameters.hyperparameters()
     data = PreparedData(FLAGS.data_dir)
+    _check_values(values, data)
     examples = open_examples(data, "train", from_text=FLAGS.read_text)
     dev_examples = (
         open_examples(data, "dev") if "dev" in data.manifest["splits"] else None
     )
-
-    if not data.tokenizers.shared:
-        values["share_embeddings"] = False
+    limited = FLAGS.train_epochs or FLAGS.train_minutes
+    budget = TrainingBudget(
+        steps=FLAGS.train_steps if limited else values["train_steps"],
+        epochs=FLAGS.train_epochs,
+        minutes=FLAGS.train_minutes,
+    )
+    batching = Batching(
+        values["batch_tokens"], FLAGS.batch_sentences, FLAGS.pad_to_boundary, FLAGS.seed
+    )
     model_arguments: dict[str, Any] = {
         "source_vocab_size": data.tokenizers.source.vocab_size,
         "target_vocab_size": data.tokenizers.target.vocab_size,
-        **{name: values[name] for name in MODEL_ARGUMENTS},
+        **{name: values[name] for name in presets.MODEL},
         "seed": FLAGS.seed,
     }
     model = Transformer(**model_arguments, dtype=FLAGS.precision)
-    training = {k: v for k, v in values.items() if k not in MODEL_ARGUMENTS}
-    model_dir = ModelDir(FLAGS.model_dir, FLAGS.keep_checkpoints)
-    model_dir.initialize(
-        model_arguments, {**training, "precision": FLAGS.precision}, data
-    )
-
     schedule = WarmupSchedule(
         values["d_model"], values["warmup_steps"], values["learning_rate"]
     )
@@ -100,13 +100,22 @@ def main() -> None:
         values["label_smoothing"],
         values["clip_norm"],
         accumulate,
-        jit_compile=FLAGS.jit,
+        jit=FLAGS.jit,
     )
-    limited = FLAGS.train_epochs or FLAGS.train_minutes
-    budget = TrainingBudget(
-        steps=FLAGS.train_steps if limited else values["train_steps"],
-        epochs=FLAGS.train_epochs,
-        minutes=FLAGS.train_minutes,
+
+    # Nothing is written before all of the above has been found to be in order.
+    model_dir = ModelDir(FLAGS.model_dir, FLAGS.keep_checkpoints)
+    apart = {*presets.DATA, *presets.MODEL, *presets.RUN}
+    model_dir.initialize(
+        model=model_arguments,
+        training={
+            **{name: values[name] for name in values if name not in apart},
+            "batch_sentences": FLAGS.batch_sentences,
+            "pad_to_boundary": FLAGS.pad_to_boundary,
+            "precision": FLAGS.precision,
+        },
+        run={name: values[name] for name in presets.RUN},
+        data=data,
     )
     progress = Progress(budget, trainer)
     saved = model_dir.checkpoints.restore(model, trainer.optimizer)
@@ -117,9 +126,6 @@ def main() -> None:
         stage.report(f"{model_dir.path} is trained already: {budget}.")
         return
 
-    batching = Batching(
-        values["batch_tokens"], FLAGS.batch_sentences, FLAGS.pad_to_boundary, FLAGS.seed
-    )
     statistics = batching.statistics(examples.lengths, accumulate)
     stage.report(
         stage.describe(
@@ -141,7 +147,7 @@ def main() -> None:
         batching,
         model_dir,
         bleu_sentences=FLAGS.bleu_sentences,
-        samples=FLAGS.sample_sentences,
+        sample_sentences=FLAGS.sample_sentences,
         report=stage.report,
     )
     watchers = [
@@ -170,6 +176,27 @@ def main() -> None:
         lambda _: progress.fraction() >= 1,
     )
     stage.report(f"Trained {trainer.step:,} steps: {model_dir.path}")
+
+
+def _check_values(values: dict[str, Any], data: Any) -> None:
+    """Brings the values in line with the data, or says why they cannot be."""
+    if not data.tokenizers.shared:
+        if FLAGS.share_embeddings:
+            raise ValueError(
+                f"--share_embeddings needs one vocabulary; {FLAGS.data_dir} was "
+                "prepared with one for each language."
+            )
+        values["share_embeddings"] = False
+    if FLAGS.early_stop_patience:
+        if not data.manifest["splits"].get("dev", {}).get("pairs"):
+            raise ValueError(
+                "--early_stop_patience needs a dev split with sentences, which "
+                f"{FLAGS.data_dir} lacks."
+            )
+        if FLAGS.early_stop_metric == "val_bleu" and not FLAGS.bleu_sentences:
+            raise ValueError(
+                "--early_stop_metric=val_bleu needs --bleu_sentences. Received: 0"
+            )
 
 
 def run() -> None:

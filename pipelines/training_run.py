@@ -29,12 +29,31 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
         split: "train", "dev" or "test".
         from_text: Read the corpus that the directory was made of, rather than its
             records, with the same vocabulary and filter.
+
+    Raises:
+        ValueError: If the corpus no longer is what it was.
     """
     if not from_text:
         return data.examples(split)
     length_filter = LengthFilter(**data.manifest["length_filter"])
     corpus = open_corpus(**data.manifest["corpus_arguments"])
-    return TextExamples(corpus, split, data.tokenizers, length_filter)
+    examples = TextExamples(corpus, split, data.tokenizers, length_filter)
+    prepared = data.manifest["splits"][split]
+    # The lengths count the end token of each sentence.
+    tokens = [int(side) - len(examples) for side in examples.lengths.sum(axis=0)]
+    found = dict(
+        zip(
+            ("pairs", "source_tokens", "target_tokens"),
+            (len(examples), *tokens),
+            strict=True,
+        )
+    )
+    if found != {name: prepared[name] for name in found}:
+        raise ValueError(
+            f"The text that {data.data_dir} was prepared from has changed: it has "
+            f"{found} now. Run t2t-prepare again."
+        )
+    return examples
 
 
 class Progress(keras.callbacks.Callback):
@@ -106,7 +125,7 @@ class Validation:
         batching: As of training.
         model_dir: Has the dev split's text.
         bleu_sentences: How many of them to decode greedily for BLEU; 0 for none.
-        samples: How many to show.
+        sample_sentences: How many to show.
         report: Receives a line of text.
     """
 
@@ -117,7 +136,7 @@ class Validation:
         batching: Batching,
         model_dir: ModelDir,
         bleu_sentences: int,
-        samples: int,
+        sample_sentences: int,
         report: Callable[[str], None],
     ) -> None:
         self._trainer = trainer
@@ -128,7 +147,7 @@ class Validation:
             if examples is not None and len(examples)
             else None
         )
-        self._samples = samples
+        self._sample_sentences = sample_sentences
         self._report = report
         self._sources, self._references = (
             list(itertools.islice(read_lines(path), bleu_sentences))
@@ -157,7 +176,7 @@ class Validation:
             figures["val_bleu"] = corpus_bleu(hypotheses, self._references)
             for source, hypothesis, reference in itertools.islice(
                 zip(self._sources, hypotheses, self._references, strict=True),
-                self._samples,
+                self._sample_sentences,
             ):
                 self._report(f"  {source}\n    => {hypothesis}\n     = {reference}")
         return figures

@@ -45,8 +45,9 @@ def main() -> None:
         for number, line in enumerate(sys.stdin.buffer, 1):
             yield decode_line(line, "standard input", number)
 
+    found_in_order = translator.stream(sentences(), wait=FLAGS.input != "-")
     with stage.open_output(FLAGS.output) as output:
-        for number, found in enumerate(translator.stream(sentences()), 1):
+        for number, found in enumerate(found_in_order, 1):
             for text, score in found:
                 if FLAGS.n_best > 1:
                     line = f"{number}\t{score:.4f}\t{text}\n"
@@ -65,7 +66,8 @@ def main() -> None:
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [paths, streams, decoding], required=["model_dir"])
+    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, streams, decoding]
+    stage.run(main, __name__, shared, required=["model_dir"])
 
 
 if __name__ == "__main__":

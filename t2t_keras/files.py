@@ -13,12 +13,28 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """Opens a file that takes its name only when all of it is on disk.
 
     Args:
-        path: The final name; a file that is there already is replaced.
+        path: The final name; a file that is there already is replaced. What is no
+            ordinary file, such as a pipe or `/dev/null`, is written to directly.
 
     Yields:
         A binary file to write. If the block raises, nothing is left behind.
+
+    Raises:
+        ValueError: If no file can have that name.
     """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; a file was to be written there.")
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    # The file that a link points to is replaced, not the link.
+    path = path.resolve()
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"There is no directory {path.parent} to write {path.name} to."
+        )
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

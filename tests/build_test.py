@@ -190,6 +190,46 @@ def test_every_console_script_has_a_binary():
         )
 
 
+@pytest.mark.parametrize("folder", ["t2t_keras", "flags", "pipelines"])
+def test_what_the_wheel_imports_is_installed_with_it(folder):
+    (setup,) = (
+        node
+        for node in ast.walk(syntax("setup.py"))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup"
+    )
+    (requires,) = (
+        ast.literal_eval(argument.value)
+        for argument in setup.keywords
+        if argument.arg == "install_requires"
+    )
+    names = {re.split("[<>=]", line)[0].lower() for line in requires}
+    installed = {f"@pypi//{re.sub('[-.]', '_', name)}" for name in names}
+    needed = {dep for dep in TARGETS[folder]["deps"] if dep.startswith("@")}
+    assert needed <= installed, f"setup.py lacks {sorted(needed - installed)}"
+
+
+# Folders of t2t_keras and what they may import of each other (CONTRIBUTING.md).
+MAY_IMPORT = {
+    "layers": {"layers"},
+    "data": {"data"},
+    "training": {"training", "transformer"},
+    "decoding": {"decoding", "data", "layers", "transformer"},
+    "evaluation": {"evaluation"},
+    "flags": {"flags"},
+}
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_folders_import_only_what_they_may(folder):
+    place = ROOT / ("flags" if folder == "flags" else f"t2t_keras/{folder}")
+    for path in sorted(place.rglob("*.py")):
+        for name in imported(syntax(path.relative_to(ROOT))):
+            top, _, rest = name.partition(".")
+            part = rest.partition(".")[0]
+            allowed = MAY_IMPORT[folder] | {"tokens", "files"}
+            assert top != "t2t_keras" or part in allowed, f"{path} imports {name}"
+
+
 @pytest.mark.parametrize("test", TESTS)
 def test_every_test_file_is_a_py_test(test):
     assert test in {TARGETS[name]["main"] for name in named("py_test")}, entry(

@@ -20,4 +20,5 @@ def stage(name, *arguments, status=0, stdin=None):
     process.stderr = process.stderr.decode("utf-8")
     assert process.returncode == status, process.stderr
     assert "Traceback" not in process.stderr
+    assert "warn" not in process.stderr.lower(), process.stderr
     return process

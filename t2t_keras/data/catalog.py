@@ -54,7 +54,8 @@ def open_cldr(
     """
     import tensorflow_datasets as tfds
 
-    from t2t_keras.data.cldr import Cldr, CldrConfig, check_locales
+    from t2t_keras.data.cldr import Cldr, CldrConfig
+    from t2t_keras.data.cldr_sentences import check_locales
 
     tfds.disable_progress_bar()
     check_locales(source_lang, target_lang)

@@ -1,262 +1,17 @@
-"""`cldr`: real translations that need no download.
-
-The Unicode Common Locale Data Repository, which Babel carries, says how dates,
-amounts and names are written in hundreds of locales; num2words spells numbers out.
-Formatting one value in two locales gives a sentence and its translation.
-"""
+"""`cldr`: real translations that need no download."""
 
 import dataclasses
-import datetime
-import functools
-import random
-import re
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
 
-import num2words
 import tensorflow_datasets as tfds
-from babel import Locale, UnknownLocaleError, dates, lists, numbers, units
 
-Length = Literal["long", "short"]
-
-Formatter = Callable[[str], str]
-"""Writes one value the way a locale does."""
+from t2t_keras.data.cldr_sentences import SOURCES, generate_pairs
 
 DEFAULT_TRAIN_PAIRS = 100_000
 HELD_BACK_PAIRS = 1_000
 """Pairs in the dev split, and in the test split."""
-
-_UNITS = [
-    "length-kilometer",
-    "length-meter",
-    "length-centimeter",
-    "length-mile",
-    "length-foot",
-    "mass-kilogram",
-    "mass-gram",
-    "mass-tonne",
-    "mass-pound",
-    "volume-liter",
-    "volume-milliliter",
-    "volume-cubic-meter",
-    "area-square-kilometer",
-    "area-hectare",
-    "temperature-celsius",
-    "speed-kilometer-per-hour",
-    "energy-kilowatt-hour",
-    "power-watt",
-    "digital-gigabyte",
-    "digital-megabyte",
-    "frequency-hertz",
-    "electric-volt",
-    "angle-degree",
-]
-_CURRENCIES = [
-    "EUR",
-    "USD",
-    "GBP",
-    "JPY",
-    "CHF",
-    "CNY",
-    "INR",
-    "BRL",
-    "CAD",
-    "AUD",
-    "SEK",
-    "NOK",
-    "DKK",
-    "PLN",
-    "CZK",
-    "RUB",
-    "TRY",
-    "ZAR",
-    "MXN",
-    "KRW",
-]
-_DURATION_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
-_DURATION_LIMITS = (100, 12, 52, 31, 24, 60, 60)
-
-
-def _date(rng: random.Random) -> Formatter:
-    day = datetime.date(1900, 1, 1) + datetime.timedelta(days=rng.randrange(73_000))
-    moment = datetime.datetime.combine(
-        day, datetime.time(rng.randrange(24), rng.randrange(60))
-    )
-    kind = rng.choice(("date", "date", "datetime", "skeleton"))
-    if kind == "date":
-        style = rng.choice(("full", "long", "medium", "short"))
-        return lambda locale: dates.format_date(day, style, locale)
-    if kind == "datetime":
-        style = rng.choice(("long", "medium", "short"))
-        # The long form names a time zone; the day's and the time's own forms do not.
-        return lambda locale: dates.format_datetime(
-            moment, style if style != "long" else "medium", locale=locale
-        )
-    skeleton = rng.choice(("yMMMd", "MMMMd", "yMMMM", "MMMEd", "yMMMEd"))
-    return lambda locale: dates.format_skeleton(skeleton, moment, locale=locale)
-
-
-def _format_unit(amount: float, unit: str, length: Length, locale: str) -> str:
-    text = units.format_unit(amount, unit, length, locale=locale)
-    if unit in text:
-        raise KeyError(f"{locale} has no word for {unit}")
-    return text
-
-
-def _duration(rng: random.Random) -> Formatter:
-    first = rng.randrange(len(_DURATION_UNITS) - 1)
-    parts = [
-        (_DURATION_UNITS[i], rng.randrange(1, _DURATION_LIMITS[i]))
-        for i in range(first, min(first + rng.choice((1, 2, 2, 3)), 7))
-    ]
-    length: Length = rng.choice(("long", "long", "short"))
-    return lambda locale: lists.format_list(
-        [_format_unit(n, f"duration-{unit}", length, locale) for unit, n in parts],
-        style="unit" if length == "long" else "unit-short",
-        locale=locale,
-    )
-
-
-def _relative_time(rng: random.Random) -> Formatter:
-    i = rng.randrange(len(_DURATION_UNITS))
-    n = rng.choice((-1, 1)) * rng.randrange(1, _DURATION_LIMITS[i])
-    seconds = dict(dates.TIMEDELTA_UNITS)[_DURATION_UNITS[i]]
-    style: Length = rng.choice(("long", "short"))
-    return lambda locale: dates.format_timedelta(
-        datetime.timedelta(seconds=n * seconds),
-        granularity="second",
-        threshold=1,
-        add_direction=True,
-        format=style,
-        locale=locale,
-    )
-
-
-def _amount(rng: random.Random) -> float:
-    digits = rng.randrange(1, 6)
-    whole = rng.randrange(10 ** (digits - 1), 10**digits)
-    return whole if rng.random() < 0.6 else whole + rng.randrange(1, 100) / 100
-
-
-def _quantity(rng: random.Random) -> Formatter:
-    amount, unit = _amount(rng), rng.choice(_UNITS)
-    length: Length = rng.choice(("long", "long", "short"))
-    return lambda locale: _format_unit(amount, unit, length, locale)
-
-
-def _money(rng: random.Random) -> Formatter:
-    amount, currency = _amount(rng), rng.choice(_CURRENCIES)
-    style: Literal["name", "standard"] = rng.choice(("name", "standard"))
-    return lambda locale: numbers.format_currency(
-        amount, currency, locale=locale, format_type=style
-    )
-
-
-@functools.cache
-def _named_codes(kind: str) -> list[str]:
-    """Returns the codes of territories or languages that English has a name for."""
-    names = getattr(Locale("en"), kind)
-    return sorted(code for code in names if re.fullmatch("[a-z]{2}|[A-Z]{2}", code))
-
-
-def _names(kind: str, rng: random.Random) -> Formatter:
-    codes = rng.sample(_named_codes(kind), rng.choice((1, 2, 2, 3, 3, 4)))
-    style: Literal["standard", "or"] = rng.choice(("standard", "or"))
-
-    def format_names(locale: str) -> str:
-        names = getattr(Locale.parse(locale), kind)
-        return lists.format_list([names[code] for code in codes], style, locale)
-
-    return format_names
-
-
-def _spelled_number(rng: random.Random) -> Formatter:
-    number = rng.randrange(10 ** rng.randrange(1, 7))
-    to = rng.choice(("cardinal", "cardinal", "ordinal"))
-    return lambda locale: _spell(number, to, locale)
-
-
-def _spell(number: int, to: str, locale: str) -> str:
-    try:
-        return num2words.num2words(number, to=to, lang=locale)
-    except (NotImplementedError, LookupError, AttributeError, TypeError) as error:
-        # How num2words says that it lacks a language, or a part of one, differs from
-        # language to language; Babel, like a dict, raises a KeyError.
-        raise KeyError(f"{locale} has no word for {number} ({to})") from error
-
-
-DOMAINS: dict[str, Callable[[random.Random], Formatter]] = {
-    "dates": _date,
-    "durations": _duration,
-    "relative times": _relative_time,
-    "quantities": _quantity,
-    "money": _money,
-    "countries": functools.partial(_names, "territories"),
-    "languages": functools.partial(_names, "languages"),
-    "spelled-out numbers": _spelled_number,
-}
-"""What the sentences are about. A domain that a locale lacks is left out for it."""
-
-
-def check_locales(source_lang: str, target_lang: str) -> None:
-    """Makes sure that two locales can be translated between.
-
-    Raises:
-        ValueError: If they are the same, or CLDR lacks one.
-    """
-    if source_lang == target_lang:
-        raise ValueError(f"The two languages must differ. Received: {source_lang!r}")
-    for locale in (source_lang, target_lang):
-        try:
-            Locale.parse(locale)
-        except (UnknownLocaleError, ValueError) as error:
-            raise ValueError(f"CLDR has no locale {locale!r}: {error}") from error
-
-
-def generate_pairs(
-    source_lang: str, target_lang: str, seed: int = 0
-) -> Iterator[tuple[str, str]]:
-    """Yields endless sentence pairs, no source sentence twice.
-
-    Args:
-        source_lang: A CLDR locale, such as "en" or "pt_BR".
-        target_lang: Likewise.
-        seed: The pairs are a function of it and of the locales.
-
-    Raises:
-        ValueError: If Babel does not know a locale.
-    """
-    check_locales(source_lang, target_lang)
-    rng = random.Random(f"cldr/{source_lang}/{target_lang}/{seed}")
-    domains = [
-        domain
-        for name, domain in DOMAINS.items()
-        if _supports(domain, source_lang) and _supports(domain, target_lang)
-    ]
-    seen = set()
-    while True:
-        formatter = rng.choice(domains)(rng)
-        try:
-            # CLDR divides numbers and units by half a dozen kinds of space.
-            source, target = (
-                " ".join(formatter(lang).split()) for lang in (source_lang, target_lang)
-            )
-        except KeyError:
-            continue  # A name or a form that one of the locales lacks.
-        if source and target and source not in seen:
-            seen.add(source)
-            yield source, target
-
-
-def _supports(domain: Callable[[random.Random], Formatter], locale: str) -> bool:
-    """Tells whether a locale can write a domain's values, by trying some."""
-    failures = 0
-    for seed in range(20):
-        try:
-            domain(random.Random(seed))(locale)
-        except KeyError:
-            failures += 1
-    return failures < 10
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -281,7 +36,9 @@ class CldrConfig(tfds.core.BuilderConfig):
     ) -> "CldrConfig":
         """Names a config after its values, so that each has a folder of its own."""
         return cls(
-            name=f"{source_lang}-{target_lang}-{train_pairs}-seed{seed}",
+            # What Babel and num2words write changes with their versions.
+            name=f"{source_lang}-{target_lang}-{train_pairs}-seed{seed}-"
+            + "-".join(f"{name}{metadata.version(name)}" for name in SOURCES),
             source_lang=source_lang,
             target_lang=target_lang,
             seed=seed,

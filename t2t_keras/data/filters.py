@@ -10,13 +10,13 @@ class LengthFilter:
     """Rejects pairs that are empty, too long, or of implausible length ratio.
 
     Args:
-        max_length: The most tokens of either side. Default 256.
+        max_tokens: The most tokens of either side. Default 256.
         max_length_ratio: How many times as long as the other a side may be. Lengths
             are compared after adding 5 to both, since short sentences vary more.
             Default 4.
     """
 
-    max_length: int = 256
+    max_tokens: int = 256
     max_length_ratio: float = 4.0
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class LengthFilter:
         keep = np.ones(len(source), bool)
         for cause, rejected in (
             ("empty", shorter == 0),
-            ("too long", longer > self.max_length),
+            ("too long", longer > self.max_tokens),
             ("length ratio", longer + 5 > self.max_length_ratio * (shorter + 5)),
         ):
             self.removed[cause] += int((keep & rejected).sum())

@@ -23,7 +23,14 @@ MANIFEST = "manifest.json"
 TOKENIZER_DIR = "tokenizer"
 _PAIRS_PER_SHARD = 250_000
 _REPORT_SECONDS = 5
-_VERSIONED = ("tensorflow", "tensorflow-text", "sentencepiece", "t2t-keras")
+_VERSIONED = (
+    "tensorflow",
+    "tensorflow-text",
+    "sentencepiece",
+    "babel",
+    "num2words",
+    "t2t-keras",
+)
 
 
 def text_path(directory: str | Path, split: str, side: str) -> Path:
@@ -50,7 +57,8 @@ def prepare(
 ) -> dict[str, Any]:
     """Learns the vocabulary of a corpus and writes its token ids.
 
-    The directory appears whole, or, if anything fails, not at all. Of dev and test
+    The directory appears whole, or, if anything fails, not at all; an empty directory
+    that is there already is filled, the manifest last. Of dev and test
     the plain text is kept too, every pair of it, for evaluation by decoding.
 
     Args:
@@ -111,7 +119,7 @@ def prepare(
             "subword": tokenizers.source.subword,
             "source_vocab_size": tokenizers.source.vocab_size,
             "target_vocab_size": tokenizers.target.vocab_size,
-            "shared_vocabulary": tokenizers.shared,
+            "share_vocabulary": tokenizers.shared,
             "vocabulary_fingerprint": tokenizers.fingerprint,
             "length_filter": dataclasses.asdict(length_filter),
             "splits": splits,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.data.examples import append_eos
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.search import Hypotheses, beam_search
-from t2t_keras.tokens import EOS_ID
 from t2t_keras.transformer import Transformer
 
 
@@ -122,8 +122,7 @@ class Translator:
         return results
 
     def _translate_batch(self, ids: tf.RaggedTensor) -> list[list[Translation]]:
-        ends = tf.fill([ids.nrows(), 1], EOS_ID)
-        found = self._search(tf.concat([ids, ends], axis=1).to_tensor())
+        found = self._search(append_eos(ids).to_tensor())
         # [batch, beam, length] -> [batch * n_best, (tokens)]
         best = found.ids[:, : self.n_best]
         flat = tf.reshape(best, [-1, tf.shape(best)[2]])
@@ -143,7 +142,7 @@ class Translator:
         ]
 
     def stream(
-        self, sentences: Iterable[str], window: int = 2048
+        self, sentences: Iterable[str], window: int = 2048, wait: bool = False
     ) -> Iterator[list[Translation]]:
         """Translates sentences as they come.
 
@@ -153,6 +152,8 @@ class Translator:
         Args:
             sentences: An iterable that may block.
             window: The most sentences to hold back. Default 2,048.
+            wait: Whether to wait for a whole window, so that batches depend on the
+                sentences alone and not on when they come. Default False.
 
         Yields:
             The hypotheses of each sentence, in order.
@@ -181,7 +182,7 @@ class Translator:
                 if len(pending) == window:
                     break
                 try:
-                    item = arrived.get_nowait()
+                    item = arrived.get(block=wait)
                 except queue.Empty:
                     break
             ended = item is None

@@ -1,5 +1,6 @@
 """Positional encodings (section 3.5)."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import keras
@@ -26,14 +27,14 @@ def sinusoidal_encoding(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     return tf.reshape(pairs, [tf.shape(angle)[0], -1])[:, :d_model]
 
 
-@keras.saving.register_keras_serializable("t2t_keras")
-class SinusoidalPosition(keras.layers.Layer):
-    """Adds the sinusoidal encoding; works at any length.
+class Position(keras.layers.Layer, ABC):
+    """Adds to each embedding what tells its position; its subclasses say what.
 
     Args:
         d_model: Size of the last axis.
-        max_length: Taken for symmetry with `LearnedPosition`; sets no limit.
-        seed: Likewise unused.
+        max_length: Number of positions that a learned encoding has vectors for.
+            Default 1,024.
+        seed: Seed of the initializer. Default 0.
 
     Call arguments:
         x: `[batch, length, d_model]` float, scaled embeddings.
@@ -51,11 +52,15 @@ class SinusoidalPosition(keras.layers.Layer):
         self.max_length = max_length
         self.seed = seed
 
+    @abstractmethod
+    def encoding(self, positions: tf.Tensor) -> tf.Tensor:
+        """Returns `[length, d_model]` float32 for `[length]` positions."""
+
     def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
         """Adds the encoding."""
         if positions is None:
             positions = tf.range(tf.shape(x)[1])
-        return x + tf.cast(sinusoidal_encoding(positions, self.d_model), x.dtype)
+        return x + tf.cast(self.encoding(positions), x.dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -68,30 +73,24 @@ class SinusoidalPosition(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
-class LearnedPosition(keras.layers.Layer):
-    """Adds a learned vector for each position (Table 3, row E).
+class SinusoidalPosition(Position):
+    """Adds the sinusoidal encoding (section 3.5); works at any length.
 
-    Args:
-        d_model: Size of the last axis.
-        max_length: Number of positions that have a vector; later ones share the
-            last, so that an over-long input still decodes.
-        seed: Seed of the initializer. Default 0.
-
-    Call arguments:
-        x: `[batch, length, d_model]` float, scaled embeddings.
-        positions: `[length]` integer. Default 0 .. length - 1.
-
-    Returns:
-        `x` plus the vectors of the positions, in the compute dtype.
+    See `Position` for the arguments; `max_length` and `seed` change nothing.
     """
 
-    def __init__(
-        self, d_model: int, max_length: int = 1024, seed: int = 0, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.d_model = d_model
-        self.max_length = max_length
-        self.seed = seed
+    def encoding(self, positions: tf.Tensor) -> tf.Tensor:
+        """Computes sines and cosines."""
+        return sinusoidal_encoding(positions, self.d_model)
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class LearnedPosition(Position):
+    """Adds a learned vector for each position (Table 3, row E).
+
+    See `Position` for the arguments. Positions from `max_length` on share the last
+    vector, so that an over-long input still decodes.
+    """
 
     def build(self, input_shape: Any) -> None:
         """Creates the table of vectors."""
@@ -105,24 +104,12 @@ class LearnedPosition(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
-        """Adds the vectors."""
-        if positions is None:
-            positions = tf.range(tf.shape(x)[1])
-        rows = tf.gather(self.table.value, tf.minimum(positions, self.max_length - 1))
-        return x + tf.cast(rows, x.dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "d_model": self.d_model,
-            "max_length": self.max_length,
-            "seed": self.seed,
-        }
+    def encoding(self, positions: tf.Tensor) -> tf.Tensor:
+        """Looks the vectors up."""
+        return tf.gather(self.table.value, tf.minimum(positions, self.max_length - 1))
 
 
-POSITIONS: dict[str, type[keras.layers.Layer]] = {
+POSITIONS: dict[str, type[Position]] = {
     "sinusoidal": SinusoidalPosition,
     "learned": LearnedPosition,
 }

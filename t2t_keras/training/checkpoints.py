@@ -38,6 +38,8 @@ def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
         raise ValueError(f"No such checkpoint: {path}") from error
+    except PermissionError:
+        raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise ValueError(f"The checkpoint {path} is damaged: {error}") from error
 

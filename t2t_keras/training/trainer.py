@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from t2t_keras.tokens import BOS_ID, PAD_ID
 from t2t_keras.training.losses import projected_token_losses
-from t2t_keras.training.metrics import token_metrics, token_sums
+from t2t_keras.training.metrics import FIELDS, token_metrics, token_sums
 from t2t_keras.transformer import Transformer
 
 Batch = dict[str, tf.Tensor]
@@ -41,7 +41,10 @@ class Trainer:
         accumulate: Parts that a replica computes one after another for one update.
             Default 1.
         strategy: How replicas work together. Default the current one.
-        jit_compile: Whether XLA compiles the replica's step. Default False.
+        jit: Whether XLA compiles the replica's step. Default False.
+
+    Raises:
+        ValueError: If an argument is out of its range.
     """
 
     def __init__(
@@ -52,8 +55,17 @@ class Trainer:
         clip_norm: float | None = None,
         accumulate: int = 1,
         strategy: tf.distribute.Strategy | None = None,
-        jit_compile: bool = False,
+        jit: bool = False,
     ) -> None:
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(
+                "label_smoothing is at least 0 and below 1. Received: "
+                f"{label_smoothing}"
+            )
+        if clip_norm is not None and clip_norm <= 0:
+            raise ValueError(
+                f"clip_norm is positive, or None for no clipping. Received: {clip_norm}"
+            )
         self.model = model
         self.optimizer = optimizer
         self.label_smoothing = label_smoothing
@@ -77,7 +89,7 @@ class Trainer:
             ]
         self._gradients = (
             tf.function(self._replica_gradients, jit_compile=True)
-            if jit_compile
+            if jit
             else self._replica_gradients
         )
         # Given the iterator, whose shapes are open, one trace serves all batches.
@@ -192,7 +204,7 @@ class Trainer:
         Args:
             dataset: A `training_dataset` of one epoch.
         """
-        sums = np.zeros(6, np.float64)
+        sums = np.zeros(len(FIELDS), np.float64)
         for batch in dataset:
             sums += self._evaluate(_tensors(batch)).numpy()
         return token_metrics(sums)

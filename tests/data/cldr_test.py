@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from t2t_keras.data import cldr
+from t2t_keras.data import cldr, cldr_sentences
 from t2t_keras.data.catalog import open_cldr, open_corpus
 
 TRAIN_PAIRS = 2_000
@@ -32,7 +32,7 @@ def splits(request, data_dir):
 
 
 def first_pairs(source_lang, target_lang, number, seed=0):
-    pairs = cldr.generate_pairs(source_lang, target_lang, seed)
+    pairs = cldr_sentences.generate_pairs(source_lang, target_lang, seed)
     return list(itertools.islice(pairs, number))
 
 
@@ -69,7 +69,7 @@ DOMAINS = {
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_domain_occurs(splits, domain):
-    assert set(DOMAINS) == set(cldr.DOMAINS)
+    assert set(DOMAINS) == set(cldr_sentences.DOMAINS)
     _, pairs = splits
     assert sum(bool(re.search(DOMAINS[domain], s)) for s, _ in pairs["train"]) >= 10
 
@@ -142,7 +142,8 @@ def test_a_build_is_a_function_of_the_seed(tmp_path, data_dir):
 def test_equal_seeds_give_equal_pairs_in_any_process():
     digest = hashlib.sha256(repr(first_pairs("en", "de", 300, 5)).encode()).hexdigest()
     program = (
-        "import hashlib, itertools; from t2t_keras.data.cldr import generate_pairs;"
+        "import hashlib, itertools;"
+        "from t2t_keras.data.cldr_sentences import generate_pairs;"
         "pairs = list(itertools.islice(generate_pairs('en', 'de', 5), 300));"
         "print(hashlib.sha256(repr(pairs).encode()).hexdigest())"
     )
@@ -201,6 +202,27 @@ def test_locales_that_cannot_be_translated_between(
 def test_other_locales(source_lang, target_lang):
     pairs = first_pairs(source_lang, target_lang, 1_000)
     assert len({source for source, _ in pairs}) == 1_000
+
+
+def test_more_sentences_than_there_are_end_with_a_message(monkeypatch):
+    def one_of_three(rng):
+        number = rng.randrange(3)
+        return lambda locale: f"{locale} {number}"
+
+    monkeypatch.setattr(cldr_sentences, "DOMAINS", {"three": one_of_three})
+    pairs = cldr_sentences.generate_pairs("en", "de")
+    assert len({next(pairs) for _ in range(3)}) == 3
+    with pytest.raises(ValueError, match="no more than about 3 different sentences"):
+        next(pairs)
+
+
+def test_locales_without_a_common_domain_are_refused(monkeypatch):
+    def english_only(rng):
+        return {"en": "x"}.__getitem__
+
+    monkeypatch.setattr(cldr_sentences, "DOMAINS", {"english": english_only})
+    with pytest.raises(ValueError, match=r"hold too little .* 'en' and 'de'"):
+        first_pairs("en", "de", 1)
 
 
 if __name__ == "__main__":

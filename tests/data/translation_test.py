@@ -95,7 +95,7 @@ def prepared(corpus, tmp_path_factory):
             corpus,
             data_dir,
             vocab_size=250,
-            length_filter=LengthFilter(max_length=80, max_length_ratio=3.0),
+            length_filter=LengthFilter(max_tokens=80, max_length_ratio=3.0),
             corpus_arguments={"corpus": "list"},
             report=ignore,
         )
@@ -109,7 +109,7 @@ def damaged(prepared, tmp_path):
 
 
 def test_the_filter_counts_each_pair_under_one_cause():
-    length_filter = LengthFilter(max_length=20, max_length_ratio=3.0)
+    length_filter = LengthFilter(max_tokens=20, max_length_ratio=3.0)
     # fmt: off
     source = np.array([0, 4, 0, 20, 21, 4, 21, 1, 1, 14, 13, 10])
     target = np.array([4, 0, 0, 20, 20, 21, 1, 13, 14, 1, 1, 10])
@@ -149,9 +149,9 @@ def test_the_manifest_says_what_was_done(prepared):
         "subword": "bpe",
         "source_vocab_size": 250,
         "target_vocab_size": 250,
-        "shared_vocabulary": True,
+        "share_vocabulary": True,
         "vocabulary_fingerprint": data.tokenizers.fingerprint,
-        "length_filter": {"max_length": 80, "max_length_ratio": 3.0},
+        "length_filter": {"max_tokens": 80, "max_length_ratio": 3.0},
     }
     assert {key: manifest[key] for key in expected} == expected
     for name in ("tensorflow", "tensorflow-text", "sentencepiece", "t2t-keras"):
@@ -218,7 +218,7 @@ def test_records_text_and_other_implementations_agree(tmp_path, subword, share):
     )
     data = PreparedData(tmp_path / "data")
     assert manifest["subword"] == subword
-    assert manifest["shared_vocabulary"] == data.tokenizers.shared == share
+    assert manifest["share_vocabulary"] == data.tokenizers.shared == share
     assert manifest["vocabulary_fingerprint"] == data.tokenizers.fingerprint
     assert manifest["source_vocab_size"] == data.tokenizers.source.vocab_size
     assert manifest["target_vocab_size"] == data.tokenizers.target.vocab_size

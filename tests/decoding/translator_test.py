@@ -73,6 +73,22 @@ def test_several_hypotheses_descend(model, tokenizers):
         assert scores == sorted(scores, reverse=True)
 
 
+def test_a_file_is_translated_in_whole_windows(translator, monkeypatch):
+    sizes = []
+    translate = translator.translate
+
+    def noted(sentences):
+        sizes.append(len(sentences))
+        return translate(sentences)
+
+    monkeypatch.setattr(translator, "translate", noted)
+    found = list(translator.stream(iter(LINES[:25]), window=10, wait=True))
+    assert sizes == [10, 10, 5]
+    assert [best[0].text for best in found] == [
+        best[0].text for best in translate(LINES[:25])
+    ]
+
+
 def test_a_slow_source_is_answered_line_by_line(translator):
     lines: queue.Queue = queue.Queue()
     stream = translator.stream(iter(lines.get, None))

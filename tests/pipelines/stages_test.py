@@ -1,6 +1,7 @@
 """Every stage as a process: flags, exit status, messages, what is left behind."""
 
 import json
+import re
 import shutil
 import sys
 
@@ -33,6 +34,9 @@ def work(tmp_path_factory):
     trained = train(work, "model", "--train_steps=6")
     for item in ("parameters", "non padding", "dev: accuracy", "Trained 6 steps"):
         assert item in trained.stderr
+    # The dev split is decoded while training, and shown beside its references.
+    assert re.search(r"dev: .*bleu \d", trained.stderr)
+    assert re.search(r"\n    => .*\n     = [A-Z ]+\n", trained.stderr)
     return work
 
 
@@ -58,6 +62,10 @@ def test_training_leaves_all_that_later_stages_need(work, tmp_path):
     scores = command.stage("evaluate", f"--model_dir={tmp_path}/copy", "--split=dev")
     assert scores.stdout.startswith("BLEU ")
     assert "averaged.npz" in scores.stderr
+    assert re.search(r"20 of 20 sentences, [\d.]+ sentences/s", scores.stderr)
+    record = json.loads((tmp_path / "copy" / "scores.dev.json").read_text())
+    assert f"BLEU {record['scores'][0]['value']:.2f} " in scores.stdout
+    assert record["beam_size"] == 4
     written = (tmp_path / "copy" / "hypotheses.dev.txt").read_text()
     assert len(written.splitlines()) == 20
 
@@ -141,6 +149,101 @@ def test_translate_answers_each_line_in_order(work):
     first = [float(score) for number, score, _ in rows if number == "1"]
     assert 1 < len(first) <= 3
     assert first == sorted(first, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("of_prepare", "of_train"),
+    [
+        (["--subword=unigram", "--noshare_vocabulary"], ["--jit", "--pad_to_boundary"]),
+        (
+            ["--subword=wordpiece", "--vocab_size=50"],
+            ["--precision=mixed_bfloat16", "--early_stop_patience=1", "--clip_norm=1"],
+        ),
+    ],
+)
+def test_every_kind_of_vocabulary_and_step_comes_through(
+    work, tmp_path, of_prepare, of_train
+):
+    files = [f"--{split}_source={work}/{split}.tsv" for split in ("train", "dev")]
+    data_dir, model_dir = f"--data_dir={tmp_path}/data", f"--model_dir={tmp_path}/model"
+    command.stage(
+        "prepare", "--corpus=text", "--vocab_size=60", data_dir, *files, *of_prepare
+    )
+    trained = command.stage(
+        "train", data_dir, model_dir, *SIZES, *STEPS, "--train_steps=6", *of_train
+    )
+    assert re.search(r"step \d|dev: accuracy", trained.stderr)
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    separate = "--noshare_vocabulary" in of_prepare
+    assert config["model"]["share_embeddings"] is not separate
+    command.stage("average", model_dir)
+    shown = command.stage("translate", model_dir, stdin=b"red one\nblue\n").stdout
+    assert len(shown.splitlines()) == 2
+    if separate:
+        refused = command.stage(
+            "train",
+            data_dir,
+            f"--model_dir={tmp_path}/none",
+            "--share_embeddings",
+            status=2,
+        )
+        assert "--share_embeddings needs one vocabulary" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--label_smoothing=1"], "label_smoothing is at least 0 and below 1"),
+        (["--clip_norm=0"], "clip_norm is positive"),
+        (["--train_minutes=0"], "Training needs a limit, and a positive one"),
+        (
+            [
+                "--early_stop_patience=1",
+                "--early_stop_metric=val_bleu",
+                "--bleu_sentences=0",
+            ],
+            "--early_stop_metric=val_bleu needs --bleu_sentences",
+        ),
+    ],
+)
+def test_mistakes_are_found_before_a_model_directory_is_made(
+    work, tmp_path, arguments, message
+):
+    refused = command.stage(
+        "train",
+        f"--data_dir={work}/data",
+        f"--model_dir={tmp_path}/model",
+        *SIZES,
+        *arguments,
+        status=2,
+    )
+    assert message in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):
+    source = tmp_path / "train.tsv"
+    shutil.copyfile(work / "train.tsv", source)
+    arguments = [f"--data_dir={tmp_path}/data", "--vocab_size=60"]
+    command.stage("prepare", "--corpus=text", f"--train_source={source}", *arguments)
+    with source.open("a") as file:
+        file.write("red\tRED\n")
+    refused = command.stage(
+        "train",
+        *arguments[:1],
+        f"--model_dir={tmp_path}/model",
+        "--read_text",
+        status=2,
+    )
+    assert "has changed: it has {'pairs': 201" in refused.stderr
+    refused = command.stage(
+        "train",
+        *arguments[:1],
+        f"--model_dir={tmp_path}/model",
+        "--early_stop_patience=1",
+        status=2,
+    )
+    assert "--early_stop_patience needs a dev split" in refused.stderr
 
 
 @pytest.mark.parametrize(

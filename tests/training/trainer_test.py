@@ -130,7 +130,7 @@ def test_evaluation_counts_tokens_and_changes_nothing():
 
 
 def test_xla_computes_the_same():
-    plain, compiled = trainer_of(), trainer_of(jit_compile=True)
+    plain, compiled = trainer_of(), trainer_of(jit=True)
     for a, b in zip(run(plain, 2), run(compiled, 2), strict=True):
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
 

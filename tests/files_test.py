@@ -1,0 +1,58 @@
+"""Files appear whole or not at all, and never take the place of what is no file."""
+
+import os
+import stat
+import sys
+import threading
+
+import pytest
+
+from t2t_keras.files import atomic_writer, write_atomically
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    with pytest.raises(RuntimeError), atomic_writer(path) as file:  # noqa: PT012
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_devices_and_pipes_are_written_to(tmp_path):
+    write_atomically("/dev/null", b"gone")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    received = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    write_atomically(pipe, b"through")
+    reader.join()
+    assert received == [b"through"]
+
+
+def test_a_link_stays_and_what_it_points_to_changes(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
+    write_atomically(tmp_path / "link", b"content")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "file").read_bytes() == b"content"
+
+
+def test_names_that_no_file_can_have(tmp_path):
+    with pytest.raises(ValueError, match="is a directory"):
+        write_atomically(tmp_path, b"")
+    with pytest.raises(ValueError, match=f"no directory {tmp_path}/no to write x to"):
+        write_atomically(tmp_path / "no" / "x", b"")
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
