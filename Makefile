@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := .demo
 SETUP := $(VENV)/.installed
 
-.PHONY: demo test lint format constraints clean
+.PHONY: demo test test-faults lint format constraints clean
 
 $(SETUP): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -17,7 +17,11 @@ demo: $(SETUP)
 	$(BIN)/python -m t2t_keras.pipelines.demo --work_dir=$(DEMO)
 
 test: $(SETUP) lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Kills, damaged files and full disks, over and over: minutes, not for every change.
+test-faults: $(SETUP)
+	$(BIN)/python -m pytest -m faults --override-ini=addopts="-ra --import-mode=importlib"
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ as top-level names they would clash with other distributions on PyPI.
 
 from setuptools import find_packages, setup
 
-STAGES = ("prepare", "train", "average", "evaluate", "translate")
+STAGES = ("prepare", "train", "average", "evaluate", "translate", "launch")
 
 setup(
     name="t2t-keras",
@@ -37,10 +37,17 @@ setup(
         "sentencepiece>=0.2.1,<0.3",
         "babel>=2.17,<3",
         "num2words>=0.5.14,<0.6",
+        "tqdm>=4.66,<5",
         "absl-py>=2.3,<3",
     ],
     extras_require={
-        "test": ["pytest>=9,<10", "ruff>=0.14", "mypy>=1.18", "setuptools>=77"]
+        "test": [
+            "pytest>=9,<10",
+            "pytest-xdist>=3.8,<4",
+            "ruff>=0.14",
+            "mypy>=1.18",
+            "setuptools>=77",
+        ]
     },
     entry_points={
         "console_scripts": [

@@ -1,18 +1,28 @@
-"""Averages the newest checkpoints of a model.
+"""Averages the newest checkpoints of a model, or the best on the dev split.
 
 t2t-average --model_dir=DIR --last=5
 """
+
+import time
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from t2t_keras.flags import paths
 from t2t_keras.pipelines import stage
 
+if TYPE_CHECKING:
+    from t2t_keras.model_dir import ModelDir
+
 FLAGS = flags.FLAGS
 
 flags.DEFINE_integer(
     "last", None, "How many checkpoints, the newest [the preset's average_last].", 1
 )
+flags.DEFINE_integer("best", None, "Or how many of the best on the dev split.", 1)
+flags.DEFINE_bool("follow", False, "Average anew whenever a running training saves.")
+
+_POLL_SECONDS = 2.0
 
 
 def main() -> None:
@@ -20,8 +30,24 @@ def main() -> None:
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
-    wanted = FLAGS.last or model_dir.config["run"]["average_last"]
-    steps = model_dir.average(wanted)
+    if FLAGS.last and FLAGS.best:
+        raise ValueError("Either --last or --best. Received both.")
+    config = model_dir.config
+    wanted = FLAGS.best or FLAGS.last or config["run"]["average_last"]
+    seen: list[int] = []
+    while True:
+        is_running = FLAGS.follow and model_dir.is_locked()
+        found = model_dir.checkpoints.steps()
+        if not FLAGS.follow or (found and found != seen):
+            _average(model_dir, wanted)
+            seen = found
+        if not is_running:
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def _average(model_dir: "ModelDir", wanted: int) -> None:
+    steps = model_dir.average(best=wanted) if FLAGS.best else model_dir.average(wanted)
     if len(steps) < wanted:
         stage.report(f"There are no more than {len(steps)} of {wanted} checkpoints.")
     stage.report(

@@ -32,18 +32,22 @@ def report(message: str) -> None:
 
 
 def run(
-    main: Callable[[], None],
+    main: Callable[..., int | None],
     module: str,
     shared_flags: Sequence[SharedFlags] = (),
     required: Sequence[str] = (),
+    takes_arguments: bool = False,
 ) -> None:
     """Runs a stage as a command and exits.
 
     Args:
-        main: The stage's work. A `ValueError` means a mistake in flags or input.
+        main: The stage's work. It may return an exit status. A `ValueError` means a
+            mistake in flags or input.
         module: The stage's `__name__`.
         shared_flags: What the stage uses of `t2t_keras.flags`.
         required: Names of flags that must be given.
+        takes_arguments: Whether `main` is given what is left on the command line.
+            Default False: nothing may be left.
     """
     by_module = flags.FLAGS.flags_by_module_dict()
     used = [*by_module.get(sys.argv[0] if module == "__main__" else module, [])]
@@ -59,18 +63,20 @@ def run(
     # Messages are this project's own, without date and line of code.
     logging.get_absl_handler().setFormatter(None)
     app.run(
-        lambda _: sys.exit(_guarded(main)),
-        flags_parser=lambda argv: _parse_flags(argv, required),
+        lambda argv: sys.exit(_guarded(main, argv[1:])),
+        flags_parser=lambda argv: _parse_flags(argv, required, takes_arguments),
     )
 
 
-def _parse_flags(argv: Sequence[str], required: Sequence[str]) -> list[str]:
+def _parse_flags(
+    argv: Sequence[str], required: Sequence[str], takes_arguments: bool
+) -> list[str]:
     try:
         rest = flags.FLAGS(argv, known_only=False)
         for name in required:
             if not flags.FLAGS[name].value:
                 raise flags.IllegalFlagValueError(f"--{name} must be given.")
-        if rest[1:]:
+        if rest[1:] and not takes_arguments:
             raise flags.Error(f"Unexpected arguments: {' '.join(rest[1:])}")
     except flags.Error as error:
         report(f"error: {error}\nTry --help for the flags of this stage.")
@@ -81,7 +87,7 @@ def _parse_flags(argv: Sequence[str], required: Sequence[str]) -> list[str]:
     return rest
 
 
-def _guarded(main: Callable[[], None]) -> int:
+def _guarded(main: Callable[..., int | None], arguments: list[str]) -> int:
     """Runs the work and turns what it raises into a message and an exit status."""
     if not flags.FLAGS["verbosity"].present:
         # Libraries warn of what no user can change; --verbosity=1 shows it all.
@@ -89,7 +95,7 @@ def _guarded(main: Callable[[], None]) -> int:
     try:
         with _quiet_start():
             import tensorflow  # noqa: F401
-        main()
+        return main(*([arguments] if arguments else [])) or 0
     except ValueError as error:
         if not _is_own(error):
             status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
@@ -103,8 +109,6 @@ def _guarded(main: Callable[[], None]) -> int:
         status, message = EXIT_INTERRUPTED, "interrupted"
     except Exception as error:
         status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
-    else:
-        return 0
     if logging.level_debug():
         traceback.print_exc()
     report(f"error: {message}")

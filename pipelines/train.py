@@ -3,49 +3,19 @@
 t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 """
 
+import contextlib
+import functools
+import math
+import sys
+from pathlib import Path
 from typing import Any
 
 from absl import flags
 
-from t2t_keras.flags import hyperparameters, paths, presets
+from t2t_keras.flags import distribution, hyperparameters, paths, presets, training
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
-
-flags.DEFINE_float("train_epochs", None, "Passes over the data to train for.", 0)
-flags.DEFINE_float("train_minutes", None, "Minutes to train for.", 0)
-flags.DEFINE_integer("checkpoint_steps", None, "Updates between checkpoints.", 1)
-flags.DEFINE_integer("keep_checkpoints", 20, "Checkpoints to keep, the newest.", 1)
-flags.DEFINE_integer("batch_sentences", None, "Most pairs of a global batch.", 1)
-flags.DEFINE_bool("pad_to_boundary", False, "Few shapes of batches, more padding.")
-flags.DEFINE_integer(
-    "accumulate", 0, "Parts of a batch computed in turn; 0: of 4,096 tokens at most.", 0
-)
-flags.DEFINE_integer("seed", 0, "Seed of weights, dropout and the data's order.")
-flags.DEFINE_enum(
-    "precision",
-    "float32",
-    ["float32", "mixed_bfloat16"],
-    "What matrix products are computed in.",
-)
-flags.DEFINE_bool("jit", False, "Compile the training step with XLA.")
-flags.DEFINE_bool("read_text", False, "Tokenize the corpus anew while training.")
-flags.DEFINE_enum(
-    "early_stop_metric",
-    "val_nll",
-    ["val_nll", "val_loss", "val_perplexity", "val_accuracy", "val_bleu"],
-    "Figure of the dev split that early stopping watches.",
-)
-flags.DEFINE_integer(
-    "early_stop_patience",
-    None,
-    "Validations without a better figure before the end.",
-    1,
-)
-flags.DEFINE_integer("bleu_sentences", 200, "Dev sentences decoded for BLEU.", 0)
-flags.DEFINE_integer("sample_sentences", 2, "Of which so many are shown.", 0)
-flags.DEFINE_float("report_seconds", 10.0, "Seconds between reports.", 0)
-
 _TOKENS_PER_PART = 4096
 
 
@@ -57,31 +27,53 @@ def main() -> None:
     from t2t_keras.data.preparation import PreparedData
     from t2t_keras.data.translation import training_dataset
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.pipelines.training_run import Progress, Validation, open_examples
+    from t2t_keras.pipelines import interrupts
+    from t2t_keras.pipelines.progress import Progress
+    from t2t_keras.pipelines.reporting import Reporter
+    from t2t_keras.pipelines.training_run import (
+        describe_start,
+        dump_batch,
+        lost_workers_named,
+        open_examples,
+        start_from,
+    )
+    from t2t_keras.pipelines.validation import Validation
     from t2t_keras.training import callbacks
     from t2t_keras.training.budget import TrainingBudget
+    from t2t_keras.training.loop import fit
     from t2t_keras.training.optimizer import Adam
     from t2t_keras.training.schedule import WarmupSchedule
+    from t2t_keras.training.strategy import make_strategy, worker_index
+    from t2t_keras.training.tensorboard import TensorBoard
     from t2t_keras.training.trainer import Trainer
     from t2t_keras.transformer import Transformer
 
     # Equal seeds give equal losses; on a processor it costs nothing.
     tf.config.experimental.enable_op_determinism()
+    # Workers find each other before anything else touches a device.
+    strategy = make_strategy(**distribution.strategy_arguments())
+    replicas, is_chief = strategy.num_replicas_in_sync, worker_index(strategy) == 0
+    reporter = Reporter(FLAGS.log_format, silent=not is_chief)
     values = hyperparameters.hyperparameters()
     data = PreparedData(FLAGS.data_dir)
     _check_values(values, data)
-    examples = open_examples(data, "train", from_text=FLAGS.read_text)
-    dev_examples = (
-        open_examples(data, "dev") if "dev" in data.manifest["splits"] else None
-    )
-    limited = FLAGS.train_epochs or FLAGS.train_minutes
+    limited = FLAGS.train_epochs or FLAGS.train_minutes or FLAGS.train_tokens
     budget = TrainingBudget(
         steps=FLAGS.train_steps if limited else values["train_steps"],
         epochs=FLAGS.train_epochs,
+        tokens=FLAGS.train_tokens,
         minutes=FLAGS.train_minutes,
     )
+    # XLA compiles for each shape anew.
+    pad_to_boundary = (
+        FLAGS.jit if FLAGS.pad_to_boundary is None else FLAGS.pad_to_boundary
+    )
     batching = Batching(
-        values["batch_tokens"], FLAGS.batch_sentences, FLAGS.pad_to_boundary, FLAGS.seed
+        values["batch_tokens"], FLAGS.batch_sentences, pad_to_boundary, FLAGS.seed
+    )
+    examples = open_examples(data, "train", from_text=FLAGS.read_text)
+    dev_examples = (
+        open_examples(data, "dev") if "dev" in data.manifest["splits"] else None
     )
     model_arguments: dict[str, Any] = {
         "source_vocab_size": data.tokenizers.source.vocab_size,
@@ -89,97 +81,165 @@ def main() -> None:
         **{name: values[name] for name in presets.MODEL},
         "seed": FLAGS.seed,
     }
-    model = Transformer(**model_arguments, dtype=FLAGS.precision)
     schedule = WarmupSchedule(
         values["d_model"], values["warmup_steps"], values["learning_rate"]
     )
-    accumulate = FLAGS.accumulate or -(-values["batch_tokens"] // _TOKENS_PER_PART)
-    trainer = Trainer(
-        model,
-        Adam(schedule),
-        values["label_smoothing"],
-        values["clip_norm"],
-        accumulate,
-        jit=FLAGS.jit,
+    accumulate = FLAGS.accumulate or math.ceil(
+        values["batch_tokens"] / (_TOKENS_PER_PART * replicas)
     )
-
-    # Nothing is written before all of the above has been found to be in order.
-    model_dir = ModelDir(FLAGS.model_dir, FLAGS.keep_checkpoints)
-    apart = {*presets.DATA, *presets.MODEL, *presets.RUN}
-    model_dir.initialize(
-        model=model_arguments,
-        training={
-            **{name: values[name] for name in values if name not in apart},
-            "batch_sentences": FLAGS.batch_sentences,
-            "pad_to_boundary": FLAGS.pad_to_boundary,
-            "precision": FLAGS.precision,
-        },
-        run={name: values[name] for name in presets.RUN},
-        data=data,
-    )
-    progress = Progress(budget, trainer)
-    saved = model_dir.checkpoints.restore(model, trainer.optimizer)
-    if saved:
-        progress.restore(saved)
-        stage.report(f"Going on after step {trainer.step:,}.")
-    if progress.fraction() >= 1:
-        stage.report(f"{model_dir.path} is trained already: {budget}.")
-        return
-
-    statistics = batching.statistics(examples.lengths, accumulate)
-    stage.report(
-        stage.describe(
-            preset=FLAGS.preset,
-            parameters=sum(
-                v.value.shape.num_elements() for v in model.trainable_weights
-            ),
-            precision=FLAGS.precision,
-            training_pairs=len(examples),
-            batches_an_epoch=statistics.batches,
-            parts_of_a_batch=accumulate,
-            shapes=statistics.shapes,
-            non_padding=f"{statistics.non_padding:.3f}",
+    with strategy.scope():
+        model = Transformer(**model_arguments, dtype=FLAGS.precision)
+        trainer = Trainer(
+            model,
+            Adam(schedule),
+            values["label_smoothing"],
+            values["clip_norm"],
+            accumulate,
+            strategy,
+            jit=FLAGS.jit,
+            ema_decay=FLAGS.ema_decay,
         )
+    if FLAGS.init_from:
+        unmatched = start_from(
+            model, data.tokenizers, FLAGS.init_from, FLAGS.init_checkpoint
+        )
+        reporter.message(
+            f"Began with the weights of {FLAGS.init_from}"
+            + (f", without {', '.join(unmatched)}." if unmatched else ".")
+        )
+
+    model_dir = ModelDir(
+        FLAGS.model_dir,
+        keep=FLAGS.keep_checkpoints,
+        keep_best=FLAGS.keep_best,
+        metric=FLAGS.early_stop_metric,
     )
-    validation = Validation(
-        trainer,
-        dev_examples,
-        batching,
-        model_dir,
-        bleu_sentences=FLAGS.bleu_sentences,
-        sample_sentences=FLAGS.sample_sentences,
-        report=stage.report,
-    )
-    watchers = [
-        progress,
-        callbacks.ProgressReport(stage.report, progress.fraction, FLAGS.report_seconds),
-        callbacks.TensorBoardScalars(model_dir.log_dir, lambda: trainer.step),
-        callbacks.SaveCheckpoint(
-            model_dir.checkpoints, trainer.optimizer, progress.state
-        ),
-    ]
-    if FLAGS.early_stop_patience:
+    with contextlib.ExitStack() as stack:
+        # Nothing is written before all of the above has been found to be in order.
+        if is_chief:
+            stack.enter_context(model_dir.lock())
+            model_dir.initialize(
+                model=model_arguments,
+                training=_training_values(values, pad_to_boundary),
+                run={name: values[name] for name in presets.RUN},
+                data=data,
+            )
+            model_dir.check_space([*model.variables, *trainer.state_variables])
+        interrupted = stack.enter_context(interrupts.asked_to_stop())
+        stack.callback(reporter.close)
+        progress = Progress(
+            budget,
+            trainer,
+            FLAGS.checkpoint_steps,
+            values["checkpoint_minutes"],
+            interrupted,
+            is_chief,
+        )
+        stopping = (
+            callbacks.EarlyStopping(FLAGS.early_stop_metric, FLAGS.early_stop_patience)
+            if FLAGS.early_stop_patience
+            else None
+        )
+        saved = model_dir.checkpoints.restore(
+            model.variables, trainer.state_variables, reporter.message
+        )
+        if saved:
+            progress.restore(saved)
+            if stopping and saved["early_stopping"]:
+                stopping.restore(saved["early_stopping"])
+            reporter.message(f"Going on after step {trainer.step:,}.")
+        if progress.fraction() >= 1:
+            reporter.message(f"{model_dir.path} is trained already: {budget}.")
+            return
+        reporter.message(
+            describe_start(
+                trainer, model_arguments, examples, batching, budget.steps, FLAGS.preset
+            )
+        )
+
+        watchers: list[Any] = [progress]
+        board = None
+        if is_chief:
+            board = TensorBoard(
+                model_dir.log_dir,
+                lambda: trainer.step,
+                {**values, "replicas": replicas, "precision": FLAGS.precision},
+                profile=_profile_steps(),
+            )
+            saving = callbacks.SaveCheckpoint(
+                model_dir.checkpoints,
+                trainer,
+                lambda: {
+                    **progress.state(),
+                    "early_stopping": stopping.state() if stopping else None,
+                },
+                model_dir.save_ema if trainer.ema else None,
+            )
+            watchers += [
+                callbacks.ProgressReport(
+                    reporter.event,
+                    progress.fraction,
+                    reporter.every_seconds or FLAGS.report_seconds,
+                ),
+                board,
+                *([stopping] if stopping else []),
+                saving,
+            ]
         watchers.append(
-            callbacks.early_stopping(FLAGS.early_stop_metric, FLAGS.early_stop_patience)
+            callbacks.SkippedSteps(
+                FLAGS.max_skipped_steps,
+                reporter.message,
+                dump_batch(examples, batching, data, model_dir.path / "skipped"),
+            )
         )
+        validation = Validation(
+            trainer,
+            dev_examples,
+            batching,
+            model_dir,
+            bleu_sentences=FLAGS.bleu_sentences,
+            sample_sentences=FLAGS.sample_sentences,
+            report=reporter.message,
+            board=board,
+            is_chief=is_chief,
+        )
+        dataset = trainer.distribute(
+            functools.partial(training_dataset, examples, batching, progress.position)
+        )
+        with lost_workers_named(model_dir.path):
+            ended = fit(
+                trainer, dataset, watchers, validation, progress.votes, progress.is_over
+            )
+        if ended:
+            reporter.message(f"Trained {trainer.step:,} steps: {model_dir.path}")
+            return
+        if is_chief:
+            saving.save()
+            reporter.message(
+                f"Stopped and saved after step {trainer.step:,}. The same command line "
+                "goes on."
+            )
+    sys.exit(interrupts.EXIT_SAVED)
 
-    def is_interval_over() -> bool:
-        if FLAGS.checkpoint_steps:
-            return trainer.step % FLAGS.checkpoint_steps == 0
-        return progress.interval_minutes() >= values["checkpoint_minutes"]
 
-    trainer.fit(
-        training_dataset(examples, batching, progress.position, accumulate),
-        watchers,
-        validation,
-        is_interval_over,
-        lambda _: progress.fraction() >= 1,
-    )
-    stage.report(f"Trained {trainer.step:,} steps: {model_dir.path}")
+def _training_values(values: dict[str, Any], pad_to_boundary: bool) -> dict[str, Any]:
+    """Returns what decides what is computed, beside the model's arguments."""
+    apart = {*presets.DATA, *presets.MODEL, *presets.RUN}
+    return {
+        **{name: values[name] for name in values if name not in apart},
+        "batch_sentences": FLAGS.batch_sentences,
+        "pad_to_boundary": pad_to_boundary,
+        "precision": FLAGS.precision,
+        "ema_decay": FLAGS.ema_decay,
+    }
 
 
 def _check_values(values: dict[str, Any], data: Any) -> None:
     """Brings the values in line with the data, or says why they cannot be."""
+    if Path(FLAGS.model_dir).resolve() == data.data_dir.resolve():
+        raise ValueError(
+            f"{FLAGS.model_dir} holds the prepared data. Choose another --model_dir."
+        )
     if not data.tokenizers.shared:
         if FLAGS.share_embeddings:
             raise ValueError(
@@ -197,12 +257,28 @@ def _check_values(values: dict[str, Any], data: Any) -> None:
             raise ValueError(
                 "--early_stop_metric=val_bleu needs --bleu_sentences. Received: 0"
             )
+    _profile_steps()
+
+
+def _profile_steps() -> tuple[int, int] | None:
+    steps = FLAGS.profile_steps
+    if not steps:
+        return None
+    if len(steps) != 2 or not all(step.isdecimal() for step in steps):
+        raise ValueError(
+            "--profile_steps is the first and the last step to profile, such as 10,12. "
+            f"Received: {','.join(steps)}"
+        )
+    return int(steps[0]), int(steps[1])
 
 
 def run() -> None:
     """Is the console script."""
     stage.run(
-        main, __name__, [hyperparameters, paths], required=["data_dir", "model_dir"]
+        main,
+        __name__,
+        [hyperparameters, training, distribution, paths],
+        required=["data_dir", "model_dir"],
     )
 
 

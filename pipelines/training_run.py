@@ -1,24 +1,27 @@
-"""What the training stage keeps track of: its place, its budget, the dev split."""
+"""What the training stage begins with: data, weights, and a word on both."""
 
-import itertools
-import time
-from collections.abc import Callable
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-import keras
+import tensorflow as tf
 
+from t2t_keras.analysis.flops import training_flops
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.filters import LengthFilter
-from t2t_keras.data.lines import read_lines
-from t2t_keras.data.preparation import PreparedData, text_path
-from t2t_keras.data.translation import Position, training_dataset
-from t2t_keras.decoding.translator import Translator
-from t2t_keras.evaluation.bleu import corpus_bleu
+from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.files import write_atomically
 from t2t_keras.model_dir import ModelDir
-from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.trainer import PLACE, Trainer
+from t2t_keras.pipelines import stage
+from t2t_keras.training.checkpoints import load_arrays
+from t2t_keras.training.trainer import Trainer
+from t2t_keras.training.warm_start import warm_start
+from t2t_keras.transformer import Transformer
 
 
 def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Examples:
@@ -56,127 +59,130 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
     return examples
 
 
-class Progress(keras.callbacks.Callback):
-    """Where a run stands, and how much of its budget is spent.
+def dump_batch(
+    examples: Examples, batching: Batching, data: PreparedData, path: Path
+) -> Callable[[int, int], Path]:
+    """Returns a function that writes the text of a batch, a pair a line.
 
     Args:
-        budget: How long to train.
-        trainer: Counts the steps.
+        examples: The training data.
+        batching: How batches are formed.
+        data: Has the tokenizers.
+        path: Where to write; the batch's place is added to the name.
     """
 
-    def __init__(self, budget: TrainingBudget, trainer: Trainer) -> None:
-        super().__init__()
-        self.position = Position()
-        self._budget = budget
-        self._trainer = trainer
-        self._epochs = 0.0
-        self._minutes_before = 0.0
-        self._started = self._interval_started = time.monotonic()
+    def dump(epoch: int, number: int) -> Path:
+        indices = batching.global_batches(examples.lengths, epoch)[number]
+        fetched = (tf.constant(x) for x in examples.fetch(indices))
+        source, target = examples.parse(*fetched)
+        texts = (
+            # Without the end token, which no detokenizer knows.
+            tokenizer.detokenize(ids[:, :-1]).numpy().tolist()
+            for tokenizer, ids in (
+                (data.tokenizers.source, source),
+                (data.tokenizers.target, target),
+            )
+        )
+        file = path.with_name(f"{path.name}-epoch-{epoch}-batch-{number}.tsv")
+        lines = [b"\t".join(pair) + b"\n" for pair in zip(*texts, strict=True)]
+        write_atomically(file, b"".join(lines))
+        return file
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned in an earlier run."""
-        self.position = Position(**state["position"])
-        self._epochs = state["epochs"]
-        self._minutes_before = state["minutes"]
-
-    def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint has to keep."""
-        return {
-            "position": {"epoch": self.position.epoch, "batch": self.position.batch},
-            "epochs": self._epochs,
-            "minutes": self._minutes(),
-        }
-
-    def _minutes(self) -> float:
-        return self._minutes_before + (time.monotonic() - self._started) / 60
-
-    def fraction(self) -> float:
-        """Tells how much of the budget is spent."""
-        return self._budget.fraction(self._trainer.step, self._epochs, self._minutes())
-
-    def interval_minutes(self) -> float:
-        """Tells for how long there has been no validation."""
-        return (time.monotonic() - self._interval_started) / 60
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Starts the clock of an interval, when the validation before it is over."""
-        self._interval_started = time.monotonic()
-
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """Notes the place in the data."""
-        # Keras turns all logs into floats.
-        logs = {name: int((logs or {})[name]) for name in PLACE}
-        done = logs["batch"] + 1
-        self._epochs = logs["epoch"] + done / logs["batches"]
-        if done == logs["batches"]:
-            self.position = Position(logs["epoch"] + 1, 0)
-        else:
-            self.position = Position(logs["epoch"], done)
+    return dump
 
 
-class Validation:
-    """Computes the dev split's figures, and shows some translations.
+def start_from(
+    model: Transformer, tokenizers: TokenizerPair, init_from: str, checkpoint: str
+) -> list[str]:
+    """Gives a new model the weights of a trained one, as far as they fit.
 
     Args:
-        trainer: Computes losses.
-        examples: The dev split, or None.
-        batching: As of training.
-        model_dir: Has the dev split's text.
-        bleu_sentences: How many of them to decode greedily for BLEU; 0 for none.
-        sample_sentences: How many to show.
-        report: Receives a line of text.
+        model: The new model.
+        tokenizers: Its vocabularies.
+        init_from: The model directory of the other.
+        checkpoint: Which of its weights, as of `ModelDir.weights_path`.
+
+    Returns:
+        The paths of the variables that found nothing that fits.
+
+    Raises:
+        ValueError: If there are no such weights, or none of them fit.
     """
+    other = ModelDir(init_from)
+    theirs = other.tokenizers
+    source = tokenizers.source.pieces(), theirs.source.pieces()
+    target = tokenizers.target.pieces(), theirs.target.pieces()
+    pieces = {
+        model.source_embedding.embeddings.path: source,
+        model.target_embedding.embeddings.path: target,
+    }
+    arrays = load_arrays(other.weights_path(checkpoint))
+    return warm_start(model.trainable_variables, arrays, pieces)
 
-    def __init__(
-        self,
-        trainer: Trainer,
-        examples: Examples | None,
-        batching: Batching,
-        model_dir: ModelDir,
-        bleu_sentences: int,
-        sample_sentences: int,
-        report: Callable[[str], None],
-    ) -> None:
-        self._trainer = trainer
-        self._dataset = (
-            training_dataset(
-                examples, batching, parts=trainer.accumulate, epochs=1, shuffle=False
-            )
-            if examples is not None and len(examples)
-            else None
-        )
-        self._sample_sentences = sample_sentences
-        self._report = report
-        self._sources, self._references = (
-            list(itertools.islice(read_lines(path), bleu_sentences))
-            if path.is_file()
-            else []
-            for path in (
-                text_path(model_dir.path, "dev", side) for side in ("source", "target")
-            )
-        )
-        self._translator = Translator(
-            trainer.model, model_dir.tokenizers, beam_size=1, max_extra_length=20
-        )
 
-    def __call__(self) -> dict[str, float]:
-        """Returns the figures, named "val_..."."""
-        if self._dataset is None:
-            return {}
-        metrics = self._trainer.evaluate(self._dataset)
-        figures = {
-            f"val_{name}": metrics[name]
-            for name in ("loss", "nll", "perplexity", "accuracy")
-        }
-        if self._sources:
-            found = self._translator.translate(self._sources)
-            hypotheses = [best[0].text for best in found]
-            figures["val_bleu"] = corpus_bleu(hypotheses, self._references)
-            for source, hypothesis, reference in itertools.islice(
-                zip(self._sources, hypotheses, self._references, strict=True),
-                self._sample_sentences,
-            ):
-                self._report(f"  {source}\n    => {hypothesis}\n     = {reference}")
-        return figures
+def describe_start(
+    trainer: Trainer,
+    model_arguments: dict[str, Any],
+    examples: Examples,
+    batching: Batching,
+    steps: int | None,
+    preset: str,
+) -> str:
+    """Tells what is going to be trained, on what, and what it costs.
+
+    Args:
+        trainer: Has the model and the strategy.
+        model_arguments: Those of the model.
+        examples: The training data.
+        batching: How batches are formed.
+        steps: Updates to train for, or None if something else decides.
+        preset: The name of the preset.
+    """
+    parts = trainer.replicas * trainer.accumulate
+    statistics = batching.statistics(examples.lengths, parts)
+    source_length, target_length = examples.lengths.mean(axis=0)
+    epoch = training_flops(model_arguments, source_length, target_length, len(examples))
+    step = epoch / statistics.batches
+    model = stage.describe(
+        preset=preset,
+        parameters=sum(math.prod(v.shape) for v in trainer.model.trainable_variables),
+        strategy=type(trainer.strategy).__name__.lstrip("_"),
+        replicas=trainer.replicas,
+        global_batch=f"{batching.batch_tokens:,} tokens a side",
+        parts_of_a_batch=parts,
+        precision=trainer.model.dtype_policy.name,
+    )
+    data = stage.describe(
+        training_pairs=len(examples),
+        batches_an_epoch=statistics.batches,
+        shapes=statistics.shapes,
+        non_padding=f"{statistics.non_padding:.3f}",
+        FLOPs_a_step=f"{step:.2g}",
+        **({"FLOPs_in_all": f"{step * steps:.2g}"} if steps else {}),
+    )
+    return f"{model}\n{data}"
+
+
+@contextlib.contextmanager
+def lost_workers_named(model_dir: Path) -> Iterator[None]:
+    """Turns what TensorFlow raises when a worker is lost into a message.
+
+    Args:
+        model_dir: Where the last checkpoint lies.
+
+    Raises:
+        ConnectionError: If a worker is lost.
+    """
+    try:
+        yield
+    except (
+        tf.errors.AbortedError,
+        tf.errors.CancelledError,
+        tf.errors.DeadlineExceededError,
+        tf.errors.UnavailableError,
+    ) as error:
+        raise ConnectionError(
+            "Another worker is gone, and this one cannot go on alone. Start all "
+            "workers again with the same command lines: they go on from the last "
+            f"checkpoint in {model_dir}."
+        ) from error

@@ -5,16 +5,23 @@ config.json                 arguments of the model, the training and the run; th
 tokenizer/                  the vocabulary
 dev.source.txt ...          held-back text
 checkpoints/                weights and state of the run
-averaged.npz                the averaged weights
+averaged.npz                the average of some checkpoints
+ema.npz                     the exponential average that training kept
+lock                        held by the training that runs
 scores.test.json ...        what t2t-evaluate found, beside the translations
 logs/                       TensorBoard
 """
 
+import contextlib
+import fcntl
 import json
+import math
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
@@ -30,7 +37,7 @@ from t2t_keras.training.checkpoints import (
 from t2t_keras.transformer import Transformer
 
 _CONFIG = "config.json"
-_STEPS = "averaged_steps"
+_STEP = "step"
 
 
 class ModelDir:
@@ -38,13 +45,14 @@ class ModelDir:
 
     Args:
         path: The directory.
-        keep: How many checkpoints to keep. Default 20.
+        **checkpoints: Arguments of `CheckpointStore`.
     """
 
-    def __init__(self, path: str | Path, keep: int = 20) -> None:
+    def __init__(self, path: str | Path, **checkpoints: Any) -> None:
         self.path = Path(path)
-        self.checkpoints = CheckpointStore(self.path / "checkpoints", keep)
+        self.checkpoints = CheckpointStore(self.path / "checkpoints", **checkpoints)
         self.averaged_path = self.path / "averaged.npz"
+        self.ema_path = self.path / "ema.npz"
         self.log_dir = self.path / "logs"
 
     @property
@@ -96,10 +104,6 @@ class ModelDir:
             self._check_same_training(config, data)
             self._write_config(config)
             return
-        if self.path.resolve() == data.data_dir.resolve():
-            raise ValueError(
-                f"{self.path} holds the prepared data. Choose another --model_dir."
-            )
         self.path.mkdir(parents=True, exist_ok=True)
         data.tokenizers.save(self.path / TOKENIZER_DIR)
         for split in ("dev", "test"):
@@ -142,53 +146,117 @@ class ModelDir:
                 f"{'; '.join(differences)}. Choose another --model_dir."
             )
 
-    def average(self, last: int) -> list[int]:
-        """Writes the average of the newest checkpoints.
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Makes sure that no other training writes here meanwhile.
+
+        Raises:
+            ValueError: If another one does, or the directory may not be written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / "lock").open("ab")
+        except OSError as error:
+            raise ValueError(f"{self.path} cannot be written to: {error}") from error
+        with file:
+            try:
+                # The system lets go of it when the process ends, however it ends.
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ValueError(
+                    f"Another training is running on {self.path}. Wait for it, or "
+                    "choose another --model_dir."
+                ) from error
+            yield
+
+    def is_locked(self) -> bool:
+        """Tells whether a training is running here."""
+        try:
+            with self.lock():
+                return False
+        except ValueError:
+            return True
+
+    def check_space(self, variables: Iterable[keras.Variable]) -> None:
+        """Makes sure that a checkpoint has room, before any training.
 
         Args:
-            last: How many of them.
+            variables: What a checkpoint holds.
+
+        Raises:
+            ValueError: If the disk is too full.
+        """
+        needed = sum(v.value.dtype.size * math.prod(v.shape) for v in variables)
+        free = shutil.disk_usage(self.path).free
+        if free < needed:
+            raise ValueError(
+                f"A checkpoint takes {needed / 1e6:,.0f} MB, but the disk of "
+                f"{self.path} has {free / 1e6:,.0f} MB free."
+            )
+
+    def average(self, last: int = 0, best: int = 0) -> list[int]:
+        """Writes the average of the newest checkpoints, or of the best.
+
+        Args:
+            last: How many of the newest.
+            best: Or how many of those with the best figures on held-back data.
 
         Returns:
             Their steps, ascending; fewer than wanted if there are no more.
 
         Raises:
-            ValueError: If there is no checkpoint, or one is damaged.
+            ValueError: If there is no such checkpoint, or one is damaged.
         """
-        steps = self.checkpoints.steps()[-last:]
+        if best:
+            steps = sorted(self.checkpoints.best_steps(best))
+        else:
+            steps = self.checkpoints.steps()[-last:]
         if not steps:
-            raise ValueError(f"{self.path} has no checkpoint yet.")
+            raise ValueError(
+                f"{self.path} has no checkpoint yet"
+                + (f" with a {self.checkpoints.metric}." if best else ".")
+            )
         weights = average_weights([self.checkpoints.weights_path(s) for s in steps])
-        save_arrays(self.averaged_path, {**weights, _STEPS: np.array(steps)})
+        # What training has come to by now, though the best may be older.
+        newest = self.checkpoints.steps()[-1]
+        save_arrays(self.averaged_path, {**weights, _STEP: np.array(newest)})
         return steps
 
-    def _averaged_is_newest(self) -> bool:
+    def save_ema(self, arrays: dict[str, np.ndarray], step: int) -> None:
+        """Writes the exponential average as it was after a step."""
+        save_arrays(self.ema_path, {**arrays, _STEP: np.array(step)})
+
+    def _is_up_to_date(self, path: Path) -> bool:
         """Tells whether there is an average that training did not go on after."""
-        if not self.averaged_path.is_file():
+        if not path.is_file():
             return False
         steps = self.checkpoints.steps()
-        averaged = load_arrays(self.averaged_path)[_STEPS]
-        return not steps or steps[-1] <= averaged.max()
+        return not steps or steps[-1] <= int(load_arrays(path, [_STEP])[_STEP])
 
     def weights_path(self, checkpoint: str = "auto") -> Path:
         """Finds weights.
 
         Args:
-            checkpoint: "auto" for the averaged weights, or for the newest if there
-                are none or training went on after them; "averaged"; "latest"; the
-                number of a step; or a path.
+            checkpoint: "averaged", "ema", "latest", the number of a step, or a path;
+                "auto" for the first of these that there is and that training did not
+                go on after.
 
         Raises:
             ValueError: If there are no such weights.
         """
         steps = self.checkpoints.steps()
+        averages = {"averaged": self.averaged_path, "ema": self.ema_path}
         if checkpoint == "auto":
-            checkpoint = "averaged" if self._averaged_is_newest() else "latest"
+            checkpoint = next(
+                (name for name in averages if self._is_up_to_date(averages[name])),
+                "latest",
+            )
         if checkpoint == "latest":
             if not steps:
                 raise ValueError(f"{self.path} has no checkpoint yet.")
             return self.checkpoints.weights_path(steps[-1])
-        if checkpoint == "averaged":
-            path = self.averaged_path
+        if checkpoint in averages:
+            path = averages[checkpoint]
         elif checkpoint.isdecimal():
             path = self.checkpoints.weights_path(int(checkpoint))
         else:

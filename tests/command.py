@@ -1,7 +1,18 @@
 """Runs stages as a user does: real processes."""
 
+import contextlib
+import socket
 import subprocess
 import sys
+
+
+def free_ports(number):
+    """Returns ports of this machine that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def stage(name, *arguments, status=0, stdin=None):

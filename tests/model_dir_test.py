@@ -1,5 +1,6 @@
 """A model directory belongs to one training and tells which weights are the best."""
 
+import shutil
 import sys
 
 import numpy as np
@@ -52,7 +53,10 @@ def save(model_dir, arguments, step, value):
     optimizer.build(model.trainable_variables)
     for variable in model.trainable_variables:
         variable.assign(np.full(variable.shape, value))
-    model_dir.checkpoints.save(step, model, optimizer, {})
+    model_dir.checkpoints.save(
+        step, model.variables, optimizer.variables, {}, {"val_nll": value}
+    )
+    return model
 
 
 def test_only_the_run_may_change(model_dir, data, arguments):
@@ -73,8 +77,6 @@ def test_other_training_data_are_refused(model_dir, data, arguments, tmp_path):
     other.manifest["vocabulary_fingerprint"] = data.tokenizers.fingerprint
     with pytest.raises(ValueError, match="holds other training data"):
         model_dir.initialize(arguments, TRAINING, RUN, other)
-    with pytest.raises(ValueError, match="Choose another --model_dir"):
-        ModelDir(data.data_dir).initialize(arguments, TRAINING, RUN, data)
 
 
 def test_a_damaged_config_is_named(model_dir):
@@ -98,6 +100,48 @@ def test_the_average_counts_until_training_goes_on(model_dir, arguments):
     save(model_dir, arguments, 4, 7.0)
     assert model_dir.weights_path().name == "weights-00000004.npz"
     assert model_dir.weights_path("averaged") == model_dir.averaged_path
+    assert model_dir.average(best=2) == [2, 3]
+    for weight in model_dir.load_model().trainable_variables:
+        np.testing.assert_array_equal(weight, np.full(weight.shape, 1.5))
+
+
+def test_the_exponential_average_stands_in_for_the_newest(model_dir, arguments):
+    model = save(model_dir, arguments, 3, 2.0)
+    weights = {v.path: np.full(v.shape, 9.0) for v in model.variables}
+    model_dir.save_ema(weights, 3)
+    assert model_dir.weights_path() == model_dir.ema_path
+    assert model_dir.load_model().trainable_variables[0].numpy().max() == 9
+    model_dir.average(1)
+    assert model_dir.weights_path() == model_dir.averaged_path
+    assert model_dir.weights_path("ema") == model_dir.ema_path
+
+
+def test_a_second_training_is_refused_until_the_first_has_ended(model_dir):
+    with model_dir.lock():
+        assert model_dir.is_locked()
+        with (
+            pytest.raises(ValueError, match="Another training is running"),
+            ModelDir(model_dir.path).lock(),
+        ):
+            pass
+    assert not model_dir.is_locked()
+
+
+def test_a_directory_that_cannot_be_written_to_is_named():
+    with (
+        pytest.raises(ValueError, match="/proc/model cannot be written to"),
+        ModelDir("/proc/model").lock(),
+    ):
+        pass
+
+
+def test_a_full_disk_is_found_before_training(model_dir, arguments, monkeypatch):
+    model = Transformer(**arguments)
+    model_dir.check_space(model.variables)
+    usage = shutil.disk_usage(model_dir.path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(ValueError, match=r"A checkpoint takes 0 MB, .* 0 MB free"):
+        model_dir.check_space(model.variables)
 
 
 if __name__ == "__main__":

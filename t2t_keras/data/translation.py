@@ -1,7 +1,7 @@
 """The composed dataset: from examples to the batches that training consumes."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -28,7 +28,7 @@ def training_dataset(
     batching: Batching,
     start: Position = Position(),
     parts: int = 1,
-    own_parts: range | None = None,
+    own_parts: Sequence[int] | None = None,
     epochs: int | None = None,
     shuffle: bool = True,
 ) -> tf.data.Dataset:
@@ -83,6 +83,11 @@ def training_dataset(
             "batches": place[3],
         }
 
+    def endless(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        # Where a dataset might end, tf.distribute asks all workers before each step.
+        infinite = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+        return dataset.apply(infinite) if epochs is None else dataset
+
     dataset = tf.data.Dataset.from_generator(
         elements,
         output_signature=(
@@ -91,6 +96,5 @@ def training_dataset(
             tf.TensorSpec([4], tf.int64),
         ),
     )
-    return dataset.map(
-        pad, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    ).prefetch(8)
+    dataset = dataset.map(pad, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return endless(dataset).prefetch(8)

@@ -41,12 +41,15 @@ class Dropout(keras.layers.Layer):
     def build(self, input_shape: Any) -> None:
         """Creates the counter of calls."""
         if self.rate:
-            self.calls = self.add_weight(
-                name="calls",
+            # Each replica counts for itself, without a word to the others.
+            self.calls = keras.Variable(
+                initializer="zeros",
                 shape=(),
                 dtype="int32",
-                initializer="zeros",
                 trainable=False,
+                name="calls",
+                synchronization="on_read",
+                aggregation="only_first_replica",
             )
         self.built = True
 

@@ -1,9 +1,11 @@
-"""The average of several checkpoints (section 6.1)."""
+"""Averages of weights: of several checkpoints (section 6.1), and a running one."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from t2t_keras.training.checkpoints import load_arrays
 
@@ -26,7 +28,11 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
     total: dict[str, np.ndarray] = {}
     dtypes: dict[str, np.dtype] = {}
     for path in paths:
-        arrays = load_arrays(path)
+        arrays = {
+            name: array
+            for name, array in load_arrays(path).items()
+            if np.issubdtype(array.dtype, np.number)
+        }
         shapes = {name: array.shape for name, array in arrays.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
             raise ValueError(f"{path} is of another model than {paths[0]}.")
@@ -46,3 +52,55 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
         )
         for name, array in total.items()
     }
+
+
+class ExponentialAverage:
+    """A running average of a model's weights: a little of the present ones each step.
+
+    Early on it forgets faster, so that it does not hold on to random weights: at step
+    t the decay is at most (1 + t) / (10 + t).
+
+    Args:
+        variables: The trainable variables of the model.
+        decay: Share of the average that a step keeps, 0 < decay < 1.
+
+    Raises:
+        ValueError: If `decay` is out of its range.
+    """
+
+    def __init__(self, variables: Sequence[keras.Variable], decay: float) -> None:
+        if not 0 < decay < 1:
+            raise ValueError(f"ema_decay lies between 0 and 1. Received: {decay}")
+        self.decay = decay
+        self._of = list(variables)
+        self.variables = [
+            keras.Variable(
+                variable.numpy(),
+                dtype=variable.dtype,
+                trainable=False,
+                name="ema." + variable.path.replace("/", "."),
+            )
+            for variable in self._of
+        ]
+
+    def update(self, step: tf.Tensor) -> None:
+        """Moves the average towards the weights; to be called in every replica.
+
+        Args:
+            step: Scalar integer, updates done so far.
+        """
+        step = tf.cast(step, tf.float32)
+        decay = tf.minimum(self.decay, (1 + step) / (10 + step))
+        for average, variable in zip(self.variables, self._of, strict=True):
+            value, mean = variable.value, average.value
+            tf.raw_ops.AssignAddVariableOp(
+                resource=mean.handle,
+                value=(value - mean) * tf.cast(1 - decay, mean.dtype),
+            )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Returns the average under the paths of the model's variables."""
+        return {
+            variable.path: average.numpy()
+            for variable, average in zip(self._of, self.variables, strict=True)
+        }

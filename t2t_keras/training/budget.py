@@ -10,6 +10,7 @@ class TrainingBudget:
     Args:
         steps: Updates. Default no limit.
         epochs: Passes over the data. Default no limit.
+        tokens: Tokens of source and target. Default no limit.
         minutes: Minutes of training, those before a restart included. Default no
             limit.
 
@@ -19,6 +20,7 @@ class TrainingBudget:
 
     steps: int | None = None
     epochs: float | None = None
+    tokens: float | None = None
     minutes: float | None = None
 
     def __post_init__(self) -> None:
@@ -28,19 +30,23 @@ class TrainingBudget:
                 f"Training needs a limit, and a positive one. Received: {self}"
             )
 
-    def fraction(self, steps: int, epochs: float, minutes: float) -> float:
+    def fraction(
+        self, steps: int, epochs: float, tokens: float, minutes: float = 0.0
+    ) -> float:
         """Tells how much of the budget is spent, 1 when training is to end.
 
         Args:
             steps: Updates done.
             epochs: Passes over the data done, with fractions.
-            minutes: Minutes trained.
+            tokens: Tokens trained on.
+            minutes: Minutes trained. Default 0, which leaves them out of account.
         """
         spent = [
             done / limit
             for done, limit in (
                 (steps, self.steps),
                 (epochs, self.epochs),
+                (tokens, self.tokens),
                 (minutes, self.minutes),
             )
             if limit is not None

@@ -1,148 +1,170 @@
-"""Keras callbacks: what is shown and kept while a model trains."""
+"""Keras callbacks: what is shown, kept and watched while a model trains."""
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
+import numpy as np
 
-from t2t_keras.training.checkpoints import CheckpointStore
+from t2t_keras.training.checkpoints import (
+    LARGER_IS_BETTER,
+    CheckpointStore,
+    variable_arrays,
+)
+from t2t_keras.training.trainer import Trainer
 
 Logs = dict[str, Any]
 
 
-def format_seconds(seconds: float) -> str:
-    """Writes a time span as 1:02:03 or 2:03."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}:{minutes:02}:{seconds:02}"
-    return f"{minutes}:{seconds:02}"
-
-
 class ProgressReport(keras.callbacks.Callback):
-    """Reports step, loss, perplexity, learning rate, speed and the time left.
+    """Hands on where training stands.
 
     Args:
-        report: Receives a line of text.
+        show: Receives "step" and the figures of the steps since it was last called:
+            "step", "done" (share of the training, 0 to 1), "epoch", "loss" (their
+            mean), "perplexity", "learning_rate", "tokens_per_second", "skipped" (so
+            far) and "seconds_left"; or "dev" and the figures of the held-back data.
         fraction: Tells how much of the training is done, 0 to 1.
-        every_seconds: Seconds between lines. Default 10.
+        every_seconds: Seconds between calls. Default 10.
     """
 
     def __init__(
         self,
-        report: Callable[[str], None],
+        show: Callable[[str, Logs], None],
         fraction: Callable[[], float],
         every_seconds: float = 10.0,
     ) -> None:
         super().__init__()
-        self._report = report
+        self._show = show
         self._fraction = fraction
         self._every_seconds = every_seconds
+        self._skipped = 0
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Starts the clock."""
-        self._started = self._reported = time.monotonic()
+        self._started = time.monotonic()
         self._first_fraction = self._fraction()
-        self._tokens = self._seconds = self._loss = 0.0
+        self._start_line()
+
+    def _start_line(self) -> None:
+        self._shown = time.monotonic()
+        self._tokens = self._loss = 0.0
         self._steps = 0
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Reports the mean of the steps since the last line, now and then."""
+        """Shows the mean of the steps since the last time, now and then."""
         logs = logs or {}
+        self._skipped += int(logs["skipped"])
         self._tokens += logs["tokens"]
         self._loss += logs["loss"]
         self._steps += 1
         now = time.monotonic()
-        if now - self._reported < self._every_seconds:
+        if now - self._shown < self._every_seconds:
             return
         fraction = self._fraction()
         done = fraction - self._first_fraction
         left = (now - self._started) * (1 - fraction) / done if done > 0 else 0.0
-        self._report(
-            f"step {batch + 1:,} ({fraction:.0%})  "
-            f"epoch {logs['epoch'] + (logs['batch'] + 1) / logs['batches']:.2f}  "
-            f"loss {self._loss / self._steps:.3f}  "
-            f"perplexity {logs['perplexity']:.2f}  "
-            f"learning rate {logs['learning_rate']:.2e}  "
-            f"{self._tokens / (now - self._reported):,.0f} tokens/s  "
-            f"{format_seconds(left)} left"
+        self._show(
+            "step",
+            {
+                "step": batch + 1,
+                "done": fraction,
+                "epoch": logs["epoch"] + (logs["batch"] + 1) / logs["batches"],
+                "loss": self._loss / self._steps,
+                "perplexity": logs["perplexity"],
+                "learning_rate": logs["learning_rate"],
+                "tokens_per_second": self._tokens / max(now - self._shown, 1e-9),
+                "skipped": self._skipped,
+                "seconds_left": left,
+            },
         )
-        self._tokens = self._loss = 0.0
-        self._steps = 0
-        self._reported = now
+        self._start_line()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Reports the figures of the held-back data."""
-        figures = "  ".join(
-            f"{name.removeprefix('val_')} {value:.3f}"
+        """Shows the figures of the held-back data."""
+        figures = {
+            name.removeprefix("val_"): value
             for name, value in (logs or {}).items()
             if name.startswith("val_")
-        )
+        }
         if figures:
-            self._report(f"dev: {figures}")
+            self._show("dev", figures)
         # Validation is no training: it does not count into the speed.
-        self._reported = time.monotonic()
-        self._tokens = self._loss = 0.0
-        self._steps = 0
+        self._start_line()
 
 
-class TensorBoardScalars(keras.callbacks.Callback):
-    """Writes figures for TensorBoard, with the number of updates as the step.
-
-    Args:
-        log_dir: Where to write; "train" and "dev" become runs of their own.
-        step: Returns the number of updates done.
-        every_steps: Updates between training figures. Default 10.
-    """
-
-    def __init__(
-        self, log_dir: str | Path, step: Callable[[], int], every_steps: int = 10
-    ) -> None:
-        super().__init__()
-        self._log_dir = Path(log_dir)
-        self._step = step
-        self._every_steps = every_steps
-
-    def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Opens the files."""
-        self._train = tf.summary.create_file_writer(str(self._log_dir / "train"))
-        self._dev = tf.summary.create_file_writer(str(self._log_dir / "dev"))
-
-    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Writes the figures of a step."""
-        if (batch + 1) % self._every_steps == 0:
-            with self._train.as_default(step=batch + 1):
-                for name, value in (logs or {}).items():
-                    tf.summary.scalar(name, value)
-
-    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Writes the figures of the held-back data."""
-        with self._dev.as_default(step=self._step()):
-            for name, value in (logs or {}).items():
-                if name.startswith("val_"):
-                    tf.summary.scalar(name.removeprefix("val_"), value)
-        self._train.flush()
-        self._dev.flush()
-
-    def on_train_end(self, logs: Logs | None = None) -> None:
-        """Closes the files."""
-        self._train.close()
-        self._dev.close()
-
-
-def early_stopping(metric: str, patience: int) -> keras.callbacks.EarlyStopping:
+class EarlyStopping(keras.callbacks.EarlyStopping):
     """Ends training when a figure of the held-back data no longer gets better.
 
     Args:
-        metric: Its name, "val_nll" for one. Of accuracy and BLEU more is better, of
-            all others less.
+        metric: Its name, "val_nll" for one.
         patience: Validations to wait for a better figure.
     """
-    mode = "max" if metric in ("val_accuracy", "val_bleu") else "min"
-    return keras.callbacks.EarlyStopping(metric, patience=patience, mode=mode)
+
+    def __init__(self, metric: str, patience: int) -> None:
+        mode = "max" if metric in LARGER_IS_BETTER else "min"
+        super().__init__(metric, patience=patience, mode=mode)
+        self._restored: Logs = {}
+
+    def state(self) -> Logs:
+        """Returns what a checkpoint has to keep."""
+        best = None if self.best is None else float(self.best)
+        return {"best": best, "wait": int(self.wait)}
+
+    def restore(self, state: Logs) -> None:
+        """Takes over what `state` returned in an earlier run."""
+        self._restored = state
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Starts from what an earlier run had seen, if there was one."""
+        super().on_train_begin(logs)
+        for name, value in self._restored.items():
+            setattr(self, name, value)
+
+
+class NonFiniteGradientsError(FloatingPointError):
+    """Too many steps in a row had gradients that are not finite."""
+
+
+class SkippedSteps(keras.callbacks.Callback):
+    """Ends training when the gradients stay infinite or not a number.
+
+    Args:
+        most: Steps in a row that may be left out.
+        warn: Receives a line of text for each step left out.
+        dump: Writes a batch, given its epoch and number, and returns where to.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        warn: Callable[[str], None],
+        dump: Callable[[int, int], Any],
+    ) -> None:
+        super().__init__()
+        self._most = most
+        self._warn = warn
+        self._dump = dump
+        self._in_a_row = 0
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Counts the steps left out."""
+        logs = logs or {}
+        if not logs["skipped"]:
+            self._in_a_row = 0
+            return
+        self._in_a_row += 1
+        epoch, number = int(logs["epoch"]), int(logs["batch"])
+        where = f"step {batch + 1:,} (epoch {epoch}, batch {number:,})"
+        self._warn(f"The gradients of {where} are not finite: the step is left out.")
+        if self._in_a_row > self._most:
+            dumped = self._dump(epoch, number)
+            raise NonFiniteGradientsError(
+                f"{self._in_a_row} steps in a row had gradients that are not finite, "
+                f"the last of them {where}. Its batch is in {dumped}. Lower "
+                "--learning_rate, or set --clip_norm."
+            )
 
 
 class SaveCheckpoint(keras.callbacks.Callback):
@@ -150,22 +172,49 @@ class SaveCheckpoint(keras.callbacks.Callback):
 
     Args:
         store: Where to save.
-        optimizer: Saved with the model.
+        trainer: Its model and state are saved.
         progress: Returns what else is to be saved, anything JSON can hold.
+        save_ema: Writes the arrays of the exponential average, given the step too.
+            Default: there is none.
     """
 
     def __init__(
         self,
         store: CheckpointStore,
-        optimizer: keras.optimizers.Optimizer,
+        trainer: Trainer,
         progress: Callable[[], Logs],
+        save_ema: Callable[[dict[str, np.ndarray], int], None] | None = None,
     ) -> None:
         super().__init__()
         self._store = store
-        self._optimizer = optimizer
+        self._trainer = trainer
         self._progress = progress
+        self._save_ema = save_ema
+
+    def save(self, metrics: dict[str, float] | None = None) -> None:
+        """Saves now.
+
+        Args:
+            metrics: Figures of the held-back data that the checkpoint has reached.
+        """
+        self._store.save(
+            self._trainer.step,
+            self._trainer.model.variables,
+            self._trainer.state_variables,
+            self._progress(),
+            metrics,
+        )
+        if self._save_ema and self._trainer.ema:
+            arrays = variable_arrays(self._trainer.model.variables)
+            arrays |= self._trainer.ema.arrays()
+            self._save_ema(arrays, self._trainer.step)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Saves."""
-        step = int(self._optimizer.iterations.numpy())
-        self._store.save(step, self.model, self._optimizer, self._progress())
+        self.save(
+            {
+                name: float(value)
+                for name, value in (logs or {}).items()
+                if name.startswith("val_")
+            }
+        )

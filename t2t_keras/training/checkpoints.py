@@ -5,11 +5,13 @@ own: averaging wants many weights, going on wants one state. Both are NumPy arch
 whose members carry checksums, readable without this package.
 """
 
+import contextlib
 import json
+import math
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,11 @@ import numpy as np
 
 from t2t_keras.files import atomic_writer
 
+LARGER_IS_BETTER = ("val_accuracy", "val_bleu")
+
 _WEIGHTS = re.compile(r"weights-(\d{8})\.npz")
+_METRICS = "metrics"
+_PROGRESS = "progress"
 
 
 def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
@@ -27,21 +33,35 @@ def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
-def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
+class DamagedCheckpoint(ValueError):
+    """A file that does not hold what was written to it."""
+
+
+def load_arrays(
+    path: str | Path, names: Iterable[str] | None = None
+) -> dict[str, np.ndarray]:
     """Reads named arrays.
 
+    Args:
+        path: The file.
+        names: Which of them to read, if they are there. Default all.
+
     Raises:
-        ValueError: If the file is missing or damaged.
+        DamagedCheckpoint: If the file is damaged.
+        ValueError: If it is missing.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            found = archive.files if names is None else {*names} & {*archive.files}
+            return {name: archive[name] for name in found}
     except FileNotFoundError as error:
         raise ValueError(f"No such checkpoint: {path}") from error
     except PermissionError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        raise ValueError(f"The checkpoint {path} is damaged: {error}") from error
+        raise DamagedCheckpoint(
+            f"The checkpoint {path} is damaged: {error}."
+        ) from error
 
 
 def variable_arrays(variables: Iterable[keras.Variable]) -> dict[str, np.ndarray]:
@@ -81,11 +101,22 @@ class CheckpointStore:
     Args:
         directory: Where they lie; made if need be.
         keep: How many weights to keep, the newest. Default 20.
+        keep_best: How many more to keep, the best by `metric`. Default 5.
+        metric: The figure of the held-back data that tells which are the best; more
+            is better of accuracy and BLEU, less of all others. Default "val_nll".
     """
 
-    def __init__(self, directory: str | Path, keep: int = 20) -> None:
+    def __init__(
+        self,
+        directory: str | Path,
+        keep: int = 20,
+        keep_best: int = 5,
+        metric: str = "val_nll",
+    ) -> None:
         self.directory = Path(directory)
         self.keep = keep
+        self.keep_best = keep_best
+        self.metric = metric
 
     def weights_path(self, step: int) -> Path:
         """Returns the name of the weights after a step."""
@@ -100,53 +131,110 @@ class CheckpointStore:
         matches = (_WEIGHTS.fullmatch(p.name) for p in self.directory.glob("*.npz"))
         return sorted(int(match[1]) for match in matches if match)
 
+    def best_steps(self, number: int, metric: str | None = None) -> list[int]:
+        """Returns the steps of the best weights, the best first.
+
+        Args:
+            number: How many, at most.
+            metric: Which figure decides. Default that of the constructor.
+        """
+        metric = metric or self.metric
+        sign = -1 if metric in LARGER_IS_BETTER else 1
+        scored = []
+        for step in self.steps():
+            # Of several checkpoints equally good, the newest.
+            value = self.metrics(step).get(metric, math.nan)
+            if math.isfinite(value):
+                scored.append((sign * value, -step))
+        return [-step for _, step in sorted(scored)[:number]]
+
+    def metrics(self, step: int) -> dict[str, float]:
+        """Returns the figures of the held-back data that a checkpoint reached."""
+        with contextlib.suppress(DamagedCheckpoint):
+            arrays = load_arrays(self.weights_path(step), [_METRICS])
+            return json.loads(str(arrays.get(_METRICS, "{}")))
+        return {}
+
     def save(
         self,
         step: int,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
+        variables: Iterable[keras.Variable],
+        state_variables: Iterable[keras.Variable],
         progress: dict[str, Any],
+        metrics: dict[str, float] | None = None,
     ) -> Path:
         """Writes a checkpoint and removes those that are no longer wanted.
 
         Args:
             step: Number of updates done.
-            model: Its weights, and the state of its dropout, are saved.
-            optimizer: Its state is saved.
+            variables: The model's: its weights, and the state of its dropout.
+            state_variables: What else training needs to go on, such as the optimizer's.
             progress: Anything JSON can hold, such as the place in the data.
+            metrics: Figures of the held-back data, named "val_...".
 
         Returns:
             The path of the weights.
+
+        Raises:
+            OSError: If the disk is full, or may not be written to; earlier
+                checkpoints are left as they are.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        save_arrays(self.weights_path(step), variable_arrays(model.variables))
-        state = variable_arrays(optimizer.variables)
-        state["progress"] = np.array(json.dumps(progress))
+        weights = variable_arrays(variables)
+        weights[_METRICS] = np.array(json.dumps(metrics or {}))
+        save_arrays(self.weights_path(step), weights)
+        state = variable_arrays(state_variables)
+        state[_PROGRESS] = np.array(json.dumps(progress))
         save_arrays(self.state_path(step), state)
-        steps = self.steps()
-        for old in steps[: -self.keep]:
-            self.weights_path(old).unlink(missing_ok=True)
-        for old in steps[:-2]:
-            self.state_path(old).unlink(missing_ok=True)
+        self._remove_unwanted()
         return self.weights_path(step)
 
+    def _remove_unwanted(self) -> None:
+        steps = self.steps()
+        wanted = {*steps[-self.keep :], *self.best_steps(self.keep_best)}
+        for step in steps:
+            if step not in wanted:
+                self.weights_path(step).unlink(missing_ok=True)
+        # The newest may turn out to be damaged, and so may the one before.
+        for step in steps[:-3]:
+            self.state_path(step).unlink(missing_ok=True)
+
     def restore(
-        self, model: keras.Model, optimizer: keras.optimizers.Optimizer
+        self,
+        variables: Iterable[keras.Variable],
+        state_variables: Iterable[keras.Variable],
+        report: Callable[[str], None],
     ) -> dict[str, Any] | None:
-        """Sets model and optimizer to the newest checkpoint.
+        """Gives all variables the values of the newest checkpoint that is whole.
+
+        Args:
+            variables: As of `save`.
+            state_variables: As of `save`.
+            report: Receives a line of text for every checkpoint that is damaged.
 
         Returns:
             The `progress` that was saved, or None if there is no checkpoint.
 
         Raises:
-            ValueError: If the checkpoint is damaged or another model's.
+            ValueError: If all checkpoints are damaged, or one is another model's.
         """
         resumable = [step for step in self.steps() if self.state_path(step).is_file()]
-        if not resumable:
-            return None
-        step = resumable[-1]
-        weights = load_arrays(self.weights_path(step))
-        state = load_arrays(self.state_path(step))
-        assign_arrays(model.variables, weights, self.weights_path(step))
-        assign_arrays(optimizer.variables, state, self.state_path(step))
-        return json.loads(str(state["progress"]))
+        for step in reversed(resumable):
+            try:
+                weights = load_arrays(self.weights_path(step))
+                state = load_arrays(self.state_path(step))
+            except DamagedCheckpoint as error:
+                report(f"{error} Going on from the one before.")
+                # Steps to come must not be taken for those of another course.
+                for path in (self.weights_path(step), self.state_path(step)):
+                    path.rename(path.with_suffix(".damaged"))
+                continue
+            assign_arrays(variables, weights, self.weights_path(step))
+            assign_arrays(state_variables, state, self.state_path(step))
+            return json.loads(str(state[_PROGRESS]))
+        if resumable:
+            raise ValueError(
+                f"All checkpoints in {self.directory} are damaged. Remove them, or "
+                "choose another --model_dir."
+            )
+        return None

@@ -29,16 +29,16 @@ def token_sums(
         correct: `[n]` bool, whether the right token was the likeliest.
 
     Returns:
-        `[len(FIELDS)]` float32; sums of different batches may be added.
+        `[len(FIELDS)]` float64; sums of different batches may be added.
     """
-    real = tf.cast(labels != PAD_ID, tf.float32)
+    real = tf.cast(labels != PAD_ID, tf.float64)
     sums = [
-        tf.reduce_sum(tf.cast(smoothed, tf.float32) * real),
-        tf.reduce_sum(tf.cast(nll, tf.float32) * real),
-        tf.reduce_sum(tf.cast(correct, tf.float32) * real),
+        tf.reduce_sum(tf.cast(smoothed, tf.float64) * real),
+        tf.reduce_sum(tf.cast(nll, tf.float64) * real),
+        tf.reduce_sum(tf.cast(correct, tf.float64) * real),
         tf.reduce_sum(real),
-        tf.reduce_sum(tf.cast(source != PAD_ID, tf.float32)),
-        tf.cast(tf.size(source) + tf.size(labels), tf.float32),
+        tf.reduce_sum(tf.cast(source != PAD_ID, tf.float64)),
+        tf.cast(tf.size(source) + tf.size(labels), tf.float64),
     ]
     return tf.stack(sums)
 

@@ -1,5 +1,6 @@
-"""Adam (section 5.3) for gradients that are summed over replicas already."""
+"""Adam (section 5.3) that updates a replica's variables in place."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -8,11 +9,11 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Adam(keras.optimizers.Adam):
-    """Keras's Adam with the paper's defaults, TensorFlow's fused kernel, and no sum.
+    """Keras's Adam with the paper's defaults, and a way around Keras's `apply`.
 
-    Keras's own `apply` adds up the gradients of all replicas after clipping them one
-    by one; clipping by the global norm has to come after the sum, so the trainer
-    does both and this class does neither.
+    Keras's `apply` adds up the gradients of all replicas after clipping them one by
+    one, and cannot be left out of a step on a condition. The trainer sums, clips and
+    looks for numbers that are none; then it calls `update`.
 
     Args:
         learning_rate: A number or a schedule.
@@ -40,25 +41,34 @@ class Adam(keras.optimizers.Adam):
             **kwargs,
         )
 
-    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
-        return grads_and_vars
+    def update(self, gradients: Sequence[tf.Tensor]) -> None:
+        """Updates this replica's copy of each variable, with TensorFlow's fused kernel.
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Updates one variable and its two moments in a single pass over memory."""
-        dtype = variable.dtype
-        step = tf.cast(self.iterations.value + 1, dtype)
-        index = self._get_variable_index(variable)
-        beta_1 = tf.cast(self.beta_1, dtype)
-        beta_2 = tf.cast(self.beta_2, dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(beta_1, step),
-            beta2_power=tf.pow(beta_2, step),
-            lr=tf.cast(learning_rate, dtype),
-            beta1=beta_1,
-            beta2=beta_2,
-            epsilon=tf.cast(self.epsilon, dtype),
-            grad=tf.convert_to_tensor(gradient),
+        To be called in every replica with the same gradients: the copies stay equal
+        without a word between them, so that it may stand inside `tf.cond`.
+
+        Args:
+            gradients: Of the variables that the optimizer was built with, in order.
+        """
+        learning_rate = self._get_current_learning_rate()
+        for i, gradient in enumerate(gradients):
+            variable = self._trainable_variables[i].value
+            dtype = variable.dtype
+            step = tf.cast(self.iterations.value + 1, dtype)
+            beta_1, beta_2 = tf.cast(self.beta_1, dtype), tf.cast(self.beta_2, dtype)
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=self._momentums[i].value.handle,
+                v=self._velocities[i].value.handle,
+                beta1_power=tf.pow(beta_1, step),
+                beta2_power=tf.pow(beta_2, step),
+                lr=tf.cast(learning_rate, dtype),
+                beta1=beta_1,
+                beta2=beta_2,
+                epsilon=tf.cast(self.epsilon, dtype),
+                grad=gradient,
+            )
+        iterations = self.iterations.value
+        tf.raw_ops.AssignAddVariableOp(
+            resource=iterations.handle, value=tf.ones([], iterations.dtype)
         )

@@ -1,21 +1,23 @@
-"""The training loop: ordinary Keras callbacks around `strategy.run`.
+"""The training step around `strategy.run`, whatever the number of replicas.
 
 Keras's own `fit` averages the replicas' means whatever their token counts, and does
-not run under `MultiWorkerMirroredStrategy`; this loop normalizes by the tokens of
+not run under `MultiWorkerMirroredStrategy`; this step normalizes by the tokens of
 the whole global batch, so that replicas and accumulation change nothing.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from t2t_keras.tokens import BOS_ID, PAD_ID
+from t2t_keras.training.averaging import ExponentialAverage
+from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.losses import projected_token_losses
 from t2t_keras.training.metrics import FIELDS, token_metrics, token_sums
+from t2t_keras.training.optimizer import Adam
 from t2t_keras.transformer import Transformer
 
 Batch = dict[str, tf.Tensor]
@@ -30,18 +32,39 @@ PLACE = ("epoch", "batch", "batches")
 """The entries of a batch that say where it stands in the order of the data."""
 
 
+class Votes(NamedTuple):
+    """What a worker wants to be done after the next step; one is enough for all.
+
+    Attributes:
+        validate: Validate and save.
+        end: End the training.
+        interrupt: Save and exit.
+    """
+
+    validate: bool = False
+    end: bool = False
+    interrupt: bool = False
+
+
+NO_VOTES = Votes()
+
+
 class Trainer:
     """Trains a Transformer on parts of global batches.
 
     Args:
         model: The model, created in the strategy's scope.
-        optimizer: An `Adam` of this package, created there too.
+        optimizer: Created there too.
         label_smoothing: Share of probability spread over the vocabulary. Default 0.1.
         clip_norm: Greatest norm of the whole gradient. Default no clipping.
         accumulate: Parts that a replica computes one after another for one update.
             Default 1.
         strategy: How replicas work together. Default the current one.
         jit: Whether XLA compiles the replica's step. Default False.
+        ema_decay: Keep an exponential average of the weights. Default none.
+
+    Attributes:
+        ema: The `ExponentialAverage`, or None.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -50,12 +73,13 @@ class Trainer:
     def __init__(
         self,
         model: Transformer,
-        optimizer: keras.optimizers.Optimizer,
+        optimizer: Adam,
         label_smoothing: float = 0.1,
         clip_norm: float | None = None,
         accumulate: int = 1,
         strategy: tf.distribute.Strategy | None = None,
         jit: bool = False,
+        ema_decay: float | None = None,
     ) -> None:
         if not 0 <= label_smoothing < 1:
             raise ValueError(
@@ -66,6 +90,8 @@ class Trainer:
             raise ValueError(
                 f"clip_norm is positive, or None for no clipping. Received: {clip_norm}"
             )
+        if accumulate < 1:
+            raise ValueError(f"accumulate is at least 1. Received: {accumulate}")
         self.model = model
         self.optimizer = optimizer
         self.label_smoothing = label_smoothing
@@ -77,6 +103,12 @@ class Trainer:
         self._variables = [v.value for v in model.trainable_variables]
         with self.strategy.scope():
             optimizer.build(model.trainable_variables)
+            self.ema = (
+                ExponentialAverage(model.trainable_variables, ema_decay)
+                if ema_decay
+                else None
+            )
+            self._loss_scale = LossScale() if model.compute_dtype == "float16" else None
             # Each replica sums its own parts; the sum over replicas is taken once.
             self._accumulators = [
                 tf.Variable(
@@ -95,9 +127,44 @@ class Trainer:
         # Given the iterator, whose shapes are open, one trace serves all batches.
         self._accumulate = tf.function(self._run_accumulate)
         self._update = tf.function(self._run_update)
-        self._evaluate = tf.function(
-            self._run_evaluate, input_signature=[_SIGNATURE], autograph=False
-        )
+        self._evaluate = tf.function(self._run_evaluate)
+        self._agree = tf.function(self._run_agree)
+
+    @property
+    def state_variables(self) -> list[keras.Variable]:
+        """What a checkpoint has to keep beside the model's variables."""
+        variables = list(self.optimizer.variables)
+        for part in (self._loss_scale, self.ema):
+            variables += part.variables if part else []
+        return variables
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas, those of all workers together."""
+        return self.strategy.num_replicas_in_sync
+
+    def distribute(self, dataset: Callable[..., tf.data.Dataset]) -> tf.data.Dataset:
+        """Gives each replica its own parts of every global batch.
+
+        Args:
+            dataset: Makes a worker's `training_dataset`, given `parts`, their number in
+                a global batch, and `own_parts`, the worker's own.
+
+        Returns:
+            What `train_step` and `evaluate` take an iterator of.
+        """
+
+        def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            local = self.replicas // context.num_input_pipelines
+            first = context.input_pipeline_id * local
+            own = [
+                turn * self.replicas + first + replica
+                for turn in range(self.accumulate)
+                for replica in range(local)
+            ]
+            return dataset(parts=self.replicas * self.accumulate, own_parts=own)
+
+        return self.strategy.distribute_datasets_from_function(of_worker)
 
     @property
     def step(self) -> int:
@@ -127,6 +194,8 @@ class Trainer:
         with tf.GradientTape() as tape:
             total, sums = self._losses(batch, training=True)
             loss = total / tf.cast(batch["batch_target_tokens"], total.dtype)
+            if self._loss_scale:
+                loss *= self._loss_scale.scale.value
         gradients = tape.gradient(loss, self._variables)
         return [tf.convert_to_tensor(g) for g in gradients], sums
 
@@ -142,9 +211,9 @@ class Trainer:
         return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
 
     def _run_update(
-        self, parts: Iterator[Batch]
-    ) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
-        def replica_step(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+        self, parts: Iterator[Batch], votes: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        def replica_step(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             gradients, sums = self._gradients(_tensors(batch))
             if self._accumulators:
                 gradients = [
@@ -155,18 +224,41 @@ class Trainer:
                 ]
                 for accumulator in self._accumulators:
                     accumulator.assign(tf.zeros_like(accumulator))
-            replica = tf.distribute.get_replica_context()
-            gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-            norm = tf.linalg.global_norm(gradients)
-            if self.clip_norm:
-                gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, norm)
-            self.optimizer.apply(gradients, self.model.trainable_variables)
-            return sums, norm
+            learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
+            norm = self._replica_update(gradients)
+            figures = {"learning_rate": learning_rate, "gradient_norm": norm}
+            place = {name: batch[name] for name in PLACE}
+            return tf.concat([sums, votes], axis=0), {**figures, **place}
 
-        batch = next(parts)
-        sums, norm = self.strategy.run(replica_step, args=(batch,))
-        place = {name: self._first(batch[name]) for name in PLACE}
-        return self._sum(sums), self._first(norm), place
+        sums, logs = self.strategy.run(replica_step, args=(next(parts),))
+        return self._sum(sums), {name: self._first(x) for name, x in logs.items()}
+
+    def _replica_update(self, gradients: list[tf.Tensor]) -> tf.Tensor:
+        """Adds up the gradients of all replicas and updates, unless one is not finite.
+
+        Returns:
+            The norm of the whole gradient before clipping.
+        """
+        replica = tf.distribute.get_replica_context()
+        gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        if self._loss_scale:
+            factor = 1 / self._loss_scale.scale.value
+            gradients = [gradient * factor for gradient in gradients]
+        norm = tf.linalg.global_norm(gradients)
+        is_finite = tf.math.is_finite(norm)
+        if self.clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, norm)
+
+        def update() -> tf.Tensor:
+            self.optimizer.update(gradients)
+            if self.ema:
+                self.ema.update(self.optimizer.iterations.value)
+            return is_finite
+
+        tf.cond(is_finite, update, lambda: is_finite)
+        if self._loss_scale:
+            self._loss_scale.update(is_finite)
+        return norm
 
     def _first(self, per_replica: Any) -> tf.Tensor:
         return self.strategy.experimental_local_results(per_replica)[0]
@@ -174,90 +266,60 @@ class Trainer:
     def _sum(self, per_replica: Any) -> tf.Tensor:
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, per_replica, axis=None)
 
-    def _run_evaluate(self, batch: Batch) -> tf.Tensor:
-        return self._losses(batch, training=False)[1]
+    def _run_evaluate(self, parts: Iterator[Batch]) -> tf.Tensor:
+        def replica_step(batch: Batch) -> tf.Tensor:
+            return self._losses(_tensors(batch), training=False)[1]
 
-    def train_step(self, parts: Iterator[Batch]) -> dict[str, float]:
+        return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
+
+    def _run_agree(self, votes: tf.Tensor) -> tf.Tensor:
+        return self._sum(self.strategy.run(lambda: votes + 0))
+
+    def agree(self, votes: Votes) -> Votes:
+        """Tells every worker what any of them voted for; all must call it."""
+        return Votes(*(self._agree(_vector(votes)).numpy() > 0).tolist())
+
+    def train_step(
+        self, parts: Iterator[Batch], votes: Votes = NO_VOTES
+    ) -> tuple[dict[str, float], Votes]:
         """Consumes one global batch and updates the weights once.
 
+        Where the gradient holds a number that is not finite, the update is left out.
+
         Args:
-            parts: An iterator over `training_dataset`.
+            parts: An iterator over what `distribute` returned.
+            votes: What this worker wants to be done after the step.
 
         Returns:
-            The batch's metrics (`token_metrics`, "learning_rate", "gradient_norm")
-            and its place in the data (`PLACE`).
+            The batch's metrics (`token_metrics`, "learning_rate", "gradient_norm"),
+            its place in the data (`PLACE`) and "skipped", 1 for an update left out;
+            and what any worker voted for.
         """
-        learning_rate = float(self.optimizer.learning_rate)
         sums: Any = 0.0
         for _ in range(self.accumulate - 1):
             sums = sums + self._accumulate(parts)
-        last, norm, place = self._update(parts)
-        logs = token_metrics((sums + last).numpy())
-        logs["learning_rate"] = learning_rate
-        logs["gradient_norm"] = float(norm)
-        logs |= {name: int(value) for name, value in place.items()}
-        return logs
+        last, figures = self._update(parts, _vector(votes))
+        counted, agreed = np.split(last.numpy(), [len(FIELDS)])
+        logs = token_metrics(counted + np.asarray(sums))
+        logs |= {name: figures[name].numpy().item() for name in figures}
+        logs["skipped"] = 0 if np.isfinite(logs["gradient_norm"]) else 1
+        return logs, Votes(*(agreed > 0).tolist())
 
-    def evaluate(self, dataset: Iterable[Batch]) -> dict[str, float]:
+    def evaluate(self, parts: Iterator[Batch], batches: int) -> dict[str, float]:
         """Computes the metrics of held-back data, without dropout.
 
         Args:
-            dataset: A `training_dataset` of one epoch.
+            parts: An iterator over what `distribute` returned.
+            batches: How many global batches to take.
         """
         sums = np.zeros(len(FIELDS), np.float64)
-        for batch in dataset:
-            sums += self._evaluate(_tensors(batch)).numpy()
+        for _ in range(batches * self.accumulate):
+            sums += self._evaluate(parts).numpy()
         return token_metrics(sums)
 
-    def fit(
-        self,
-        dataset: tf.data.Dataset,
-        callbacks: Iterable[keras.callbacks.Callback],
-        validate: Callable[[], dict[str, float]],
-        is_interval_over: Callable[[], bool],
-        is_over: Callable[[dict[str, float]], bool],
-    ) -> None:
-        """Trains until told to stop.
 
-        To a callback an epoch is what lies between two validations, as with Keras's
-        `fit(steps_per_epoch=...)`.
-
-        Args:
-            dataset: An endless `training_dataset`.
-            callbacks: Keras callbacks. `on_train_batch_end` receives the metrics of
-                `train_step` with "tokens_per_second"; `on_epoch_end` the mean loss and
-                what `validate` returned.
-            validate: Computes the figures of held-back data, named "val_...".
-            is_interval_over: Asked after each step whether to validate now.
-            is_over: Asked after each step whether to stop; receives the metrics.
-        """
-        callback_list = keras.callbacks.CallbackList(
-            list(callbacks), add_history=False, model=self.model
-        )
-        self.model.stop_training = False
-        parts = iter(dataset)
-        callback_list.on_train_begin()
-        interval, done = 0, False
-        while not done:
-            callback_list.on_epoch_begin(interval)
-            losses = []
-            while True:
-                step = self.step
-                callback_list.on_train_batch_begin(step)
-                started = time.perf_counter()
-                logs = self.train_step(parts)
-                seconds = time.perf_counter() - started
-                logs["tokens_per_second"] = logs["tokens"] / seconds
-                losses.append(logs["loss"])
-                callback_list.on_train_batch_end(step, logs)
-                done = is_over(logs) or self.model.stop_training
-                if done or is_interval_over():
-                    break
-            logs = {"loss": float(np.mean(losses)), **validate()}
-            callback_list.on_epoch_end(interval, logs)
-            done = done or self.model.stop_training
-            interval += 1
-        callback_list.on_train_end()
+def _vector(votes: Votes) -> tf.Tensor:
+    return tf.constant([float(vote) for vote in votes], tf.float64)
 
 
 def _tensors(part: Batch) -> Batch:

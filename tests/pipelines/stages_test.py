@@ -196,6 +196,10 @@ def test_every_kind_of_vocabulary_and_step_comes_through(
         (["--label_smoothing=1"], "label_smoothing is at least 0 and below 1"),
         (["--clip_norm=0"], "clip_norm is positive"),
         (["--train_minutes=0"], "Training needs a limit, and a positive one"),
+        (["--profile_steps=10"], "--profile_steps is the first and the last step"),
+        (["--ema_decay=1"], "ema_decay lies between 0 and 1"),
+        (["--init_from=/no/such"], "/no/such/tokenizer holds no tokenizer"),
+        (["--strategy=multi_worker"], "needs the addresses of the workers"),
         (
             [
                 "--early_stop_patience=1",
@@ -219,6 +223,14 @@ def test_mistakes_are_found_before_a_model_directory_is_made(
     )
     assert message in refused.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_data_directory_is_no_model_directory(work):
+    before = sorted((work / "data").iterdir())
+    data = f"--data_dir={work}/data"
+    refused = command.stage("train", data, f"--model_dir={work}/data", status=2)
+    assert "holds the prepared data" in refused.stderr
+    assert sorted((work / "data").iterdir()) == before
 
 
 def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):

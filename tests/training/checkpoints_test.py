@@ -5,6 +5,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_keras import Transformer
 from t2t_keras.training.averaging import average_weights
@@ -22,20 +23,25 @@ def model_and_optimizer(seed=0):
 
 
 def take_step(model, optimizer):
-    optimizer.apply(
-        [np.ones(v.shape, np.float32) for v in model.trainable_variables],
-        model.trainable_variables,
-    )
+    optimizer.update([tf.ones(v.shape) for v in model.trainable_variables])
+
+
+def save(store, step, model, optimizer, progress=None, **metrics):
+    store.save(step, model.variables, optimizer.variables, progress or {}, metrics)
+
+
+def restore(store, model, optimizer, report=print):
+    return store.restore(model.variables, optimizer.variables, report)
 
 
 def test_restoring_gives_back_weights_optimizer_and_progress(tmp_path):
     store = CheckpointStore(tmp_path / "checkpoints")
     model, optimizer = model_and_optimizer()
-    assert store.restore(model, optimizer) is None
+    assert restore(store, model, optimizer) is None
     take_step(model, optimizer)
-    store.save(1, model, optimizer, {"epoch": 3})
+    save(store, 1, model, optimizer, {"epoch": 3})
     other, other_optimizer = model_and_optimizer(seed=1)
-    assert store.restore(other, other_optimizer) == {"epoch": 3}
+    assert restore(store, other, other_optimizer) == {"epoch": 3}
     take_step(model, optimizer)
     take_step(other, other_optimizer)
     for a, b in zip(model.variables, other.variables, strict=True):
@@ -47,9 +53,10 @@ def test_only_the_newest_are_kept_and_nothing_half_written(tmp_path):
     store = CheckpointStore(tmp_path, keep=3)
     model, optimizer = model_and_optimizer()
     for step in (1, 2, 3, 4, 10):
-        store.save(step, model, optimizer, {})
+        save(store, step, model, optimizer)
     assert store.steps() == [3, 4, 10]
     assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "state-00000003.npz",
         "state-00000004.npz",
         "state-00000010.npz",
         "weights-00000003.npz",
@@ -76,14 +83,46 @@ def test_a_damaged_checkpoint_says_so(tmp_path, damage):
         load_arrays(tmp_path / "y.npz")
 
 
+def test_the_best_are_kept_too(tmp_path):
+    store = CheckpointStore(tmp_path, keep=1, keep_best=2)
+    model, optimizer = model_and_optimizer()
+    for step, nll in enumerate((2.0, 1.0, 3.0, 1.0, float("nan"), 4.0), 1):
+        save(store, step, model, optimizer, val_nll=nll, val_bleu=nll)
+    assert store.steps() == [2, 4, 6]
+    assert store.best_steps(5) == [4, 2, 6]
+    assert store.best_steps(1, "val_bleu") == [6]
+    assert store.best_steps(5, "val_accuracy") == []
+
+
+@pytest.mark.parametrize("part", ["weights", "state"])
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(tmp_path, part):
+    store = CheckpointStore(tmp_path)
+    model, optimizer = model_and_optimizer()
+    for step in (1, 2, 3):
+        take_step(model, optimizer)
+        save(store, step, model, optimizer, {"step": step})
+    path = tmp_path / f"{part}-00000003.npz"
+    path.write_bytes(path.read_bytes()[:-100])
+    lines = []
+    assert restore(store, model, optimizer, lines.append) == {"step": 2}
+    assert int(optimizer.iterations) == 2
+    assert f"{part}-00000003.npz is damaged" in lines[0]
+    # The steps to come are not mistaken for those of the damaged course.
+    assert store.steps() == [1, 2]
+    for step in (1, 2):
+        store.state_path(step).write_bytes(b"")
+    with pytest.raises(ValueError, match=r"All checkpoints in .* are damaged"):
+        restore(store, model, optimizer)
+
+
 def test_another_models_checkpoint_names_the_first_difference(tmp_path):
     store = CheckpointStore(tmp_path)
-    store.save(1, *model_and_optimizer(), {})
+    save(store, 1, *model_and_optimizer())
     larger = Transformer(9, **{**SMALL, "d_ff": 16})
     optimizer = keras.optimizers.Adam(0.1)
     optimizer.build(larger.trainable_variables)
     with pytest.raises(ValueError, match=r"inner/kernel.*\(8, 16\).*has \(8, 8\)"):
-        store.restore(larger, optimizer)
+        restore(store, larger, optimizer)
 
 
 def test_the_average_is_the_mean_of_each_array(tmp_path):
@@ -106,8 +145,12 @@ def test_the_fused_kernel_is_kerass_adam():
     results = []
     for optimizer in (Adam(0.1), keras.optimizers.Adam(0.1, 0.9, 0.98, 1e-9)):
         variable = keras.Variable(np.ones(3, np.float32))
+        optimizer.build([variable])
         for gradient in gradients:
-            optimizer.apply([gradient], [variable])
+            if isinstance(optimizer, Adam):
+                optimizer.update([tf.constant(gradient)])
+            else:
+                optimizer.apply([gradient], [variable])
         results.append(variable.numpy())
     np.testing.assert_allclose(*results, rtol=1e-5)
 

@@ -31,10 +31,11 @@ def test_the_scale_multiplies_and_configs_round_trip():
 
 def test_a_budget_ends_at_the_first_limit():
     budget = TrainingBudget(steps=100, minutes=10)
-    assert budget.fraction(steps=50, epochs=9, minutes=2) == 0.5
-    assert budget.fraction(steps=50, epochs=9, minutes=8) == 0.8
-    assert budget.fraction(steps=200, epochs=9, minutes=8) == 1
+    assert budget.fraction(steps=50, epochs=9, tokens=9, minutes=2) == 0.5
+    assert budget.fraction(steps=50, epochs=9, tokens=9, minutes=8) == 0.8
+    assert budget.fraction(steps=200, epochs=9, tokens=9, minutes=8) == 1
     assert TrainingBudget(epochs=2).fraction(0, 0.5, 0) == 0.25
+    assert TrainingBudget(epochs=2, tokens=1e6).fraction(9, 1, 9e5) == 0.9
     for limits in ({}, {"steps": 0}, {"minutes": -1}):
         with pytest.raises(ValueError, match="limit"):
             TrainingBudget(**limits)

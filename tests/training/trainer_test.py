@@ -1,5 +1,6 @@
 """The training loop: normalization, accumulation, determinism, callbacks, resume."""
 
+import functools
 import sys
 
 import keras
@@ -7,67 +8,28 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from toy import RandomExamples, batches, run, trainer_of
 
-from t2t_keras import Transformer
 from t2t_keras.data.batching import Batching
-from t2t_keras.data.examples import Examples, append_eos
 from t2t_keras.data.translation import Position, training_dataset
+from t2t_keras.training import loop
 from t2t_keras.training.callbacks import (
+    EarlyStopping,
+    NonFiniteGradientsError,
     ProgressReport,
     SaveCheckpoint,
-    TensorBoardScalars,
-    early_stopping,
+    SkippedSteps,
 )
 from t2t_keras.training.checkpoints import CheckpointStore
-from t2t_keras.training.optimizer import Adam
-from t2t_keras.training.trainer import Trainer
-
-
-class RandomExamples(Examples):
-    """Pairs of random ids, ragged on both sides."""
-
-    def __init__(self, number=60, vocab=20, seed=0):
-        rng = np.random.default_rng(seed)
-        self.pairs = [
-            [rng.integers(4, vocab, rng.integers(1, 9)).tolist() for _ in range(2)]
-            for _ in range(number)
-        ]
-        super().__init__(np.array([[len(s), len(t)] for s, t in self.pairs]))
-
-    @property
-    def signature(self):
-        spec = tf.RaggedTensorSpec([None, None], tf.int32)
-        return spec, spec
-
-    def fetch(self, indices):
-        return tuple(
-            tf.ragged.constant(
-                [self.pairs[i][side] for i in indices], tf.int32, ragged_rank=1
-            )
-            for side in range(2)
-        )
-
-    def parse(self, *fetched):
-        return tuple(append_eos(side) for side in fetched)
-
-
-def trainer_of(dtype="float32", dropout=0.0, **arguments):
-    model = Transformer(
-        20, num_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=dropout, dtype=dtype
-    )
-    return Trainer(model, Adam(0.01), **arguments)
-
-
-def run(trainer, steps, start=Position(), parts=1):  # noqa: B008
-    dataset = training_dataset(RandomExamples(), Batching(64), start, parts)
-    iterator = iter(dataset)
-    return [trainer.train_step(iterator) for _ in range(steps)]
+from t2t_keras.training.loss_scale import LossScale
+from t2t_keras.training.tensorboard import TensorBoard
+from t2t_keras.training.trainer import Votes
 
 
 @pytest.mark.parametrize("parts", [2, 5])
 def test_accumulation_takes_the_same_steps(parts):
     whole, divided = trainer_of("float64"), trainer_of("float64", accumulate=parts)
-    one, other = run(whole, 12), run(divided, 12, parts=parts)
+    one, other = run(whole, 12), run(divided, 12)
     for a, b in zip(one, other, strict=True):
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-6)
         assert a["gradient_norm"] == pytest.approx(b["gradient_norm"], rel=1e-9)
@@ -103,26 +65,24 @@ def test_the_gradient_is_that_of_the_mean_over_real_tokens():
 
 
 def test_clipping_bounds_the_whole_gradient():
-    # With plain descent the step's length is the gradient's.
     trainer = trainer_of(clip_norm=0.01)
-    trainer.optimizer = keras.optimizers.SGD(1.0)
-    trainer.optimizer.build(trainer.model.trainable_variables)
-    before = [v.numpy() for v in trainer.model.trainable_variables]
     (logs,) = run(trainer, 1)
-    after = [v.numpy() for v in trainer.model.trainable_variables]
-    length = np.sqrt(
-        sum(((a - b) ** 2).sum() for a, b in zip(before, after, strict=True))
-    )
     assert logs["gradient_norm"] > 0.01
+    # After one step the first moment is a tenth of the gradient.
+    moments = [m.numpy() for m in trainer.optimizer._momentums]
+    length = np.sqrt(sum((m**2).sum() for m in moments)) / 0.1
     assert length == pytest.approx(0.01, rel=1e-3)
 
 
 def test_evaluation_counts_tokens_and_changes_nothing():
     trainer = trainer_of(dropout=0.5)
     before = [v.numpy() for v in trainer.model.variables]
-    dataset = training_dataset(RandomExamples(), Batching(64), epochs=1, shuffle=False)
-    wide = training_dataset(RandomExamples(), Batching(999), epochs=1, shuffle=False)
-    one, other = trainer.evaluate(dataset), trainer.evaluate(wide)
+
+    def evaluate(batching):
+        number = len(batching.global_batches(RandomExamples().lengths, 0, False))
+        return trainer.evaluate(batches(trainer, batching), number)
+
+    one, other = evaluate(Batching(64)), evaluate(Batching(999))
     assert one["nll"] == pytest.approx(other["nll"], rel=1e-5)
     assert one["tokens"] == RandomExamples().lengths.sum() == other["tokens"]
     for a, b in zip(before, trainer.model.variables, strict=True):
@@ -135,13 +95,86 @@ def test_xla_computes_the_same():
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
 
 
-def fit(trainer, callbacks, steps, start=Position(), every=4):  # noqa: B008
-    trainer.fit(
-        training_dataset(RandomExamples(), Batching(64), start),
+def poison(trainer):
+    """Makes the next gradients infinite, without touching what they belong to."""
+    table = trainer.model.target_embedding.embeddings
+    before = table.numpy()
+    table.assign(np.full(before.shape, np.inf))
+    return lambda: table.assign(before)
+
+
+def test_a_step_with_infinite_gradients_is_left_out():
+    trainer = trainer_of(clip_norm=1.0)
+    iterator = batches(trainer)
+    trainer.train_step(iterator)
+    cure = poison(trainer)
+    before = [v.numpy() for v in trainer.state_variables]
+    weights = [v.numpy() for v in trainer.model.trainable_variables]
+    logs, _ = trainer.train_step(iterator)
+    assert logs["skipped"] == 1
+    for old, new in zip(before, trainer.state_variables, strict=True):
+        np.testing.assert_array_equal(old, new)
+    for old, new in zip(weights, trainer.model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(old, new)
+    cure()
+    logs, _ = trainer.train_step(iterator)
+    assert logs["skipped"] == 0
+    assert trainer.step == 2
+
+
+def test_float16_halves_its_scale_on_overflow_and_trains():
+    trainer = trainer_of("mixed_float16")
+    scale = trainer.state_variables[-2]
+    iterator = batches(trainer)
+    first = trainer.train_step(iterator)[0]
+    assert scale.numpy() == 2**15
+    cure = poison(trainer)
+    trainer.train_step(iterator)
+    assert scale.numpy() == 2**14
+    cure()
+    last = [trainer.train_step(iterator)[0] for _ in range(25)][-1]
+    assert np.isfinite(last["gradient_norm"])
+    assert last["loss"] < first["loss"]
+    # The norm reported is that of the true gradient, whatever the scale.
+    exact = run(trainer_of(), 1)[0]
+    assert first["gradient_norm"] == pytest.approx(exact["gradient_norm"], rel=0.05)
+
+
+def test_the_loss_scale_grows_after_many_good_steps():
+    scale = LossScale(4.0, growth_steps=2)
+    seen = []
+    for is_finite in (True, True, False, True, True):
+        scale.update(tf.constant(is_finite))
+        seen.append(float(scale.scale.numpy()))
+    assert seen == [4, 8, 4, 4, 8]
+
+
+def test_the_exponential_average_follows_the_weights():
+    trainer = trainer_of(ema_decay=0.5)
+    iterator = batches(trainer)
+    variable = trainer.model.target_embedding.embeddings
+    expected = variable.numpy()
+    for step in range(1, 6):
+        trainer.train_step(iterator)
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * variable.numpy()
+    np.testing.assert_allclose(trainer.ema.arrays()[variable.path], expected, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"ema_decay .* Received: 1"):
+        trainer_of(ema_decay=1.0)
+
+
+def fit(trainer, callbacks, steps, start=Position(), every=4, stop=None):  # noqa: B008
+    dataset = functools.partial(training_dataset, RandomExamples(), Batching(64), start)
+    return loop.fit(
+        trainer,
+        trainer.distribute(dataset),
         callbacks,
         validate=lambda: {"val_nll": 2.5, "val_bleu": 30.0},
-        is_interval_over=lambda: trainer.step % every == 0,
-        is_over=lambda logs: trainer.step >= steps,
+        votes=lambda: Votes(
+            validate=(trainer.step + 1) % every == 0,
+            interrupt=trainer.step + 1 == stop,
+        ),
+        is_over=lambda: trainer.step >= steps,
     )
 
 
@@ -162,35 +195,71 @@ class Recorder(keras.callbacks.Callback):
 
 def test_callbacks_see_every_step_and_every_validation():
     recorder = Recorder()
-    fit(trainer_of(), [recorder], 10)
+    assert fit(trainer_of(), [recorder], 10)
     assert len(recorder.losses) == 10
     assert recorder.epochs == [(0, 2.5), (1, 2.5), (2, 2.5)]
 
 
-def test_keras_early_stopping_stops():
+def test_an_interrupt_ends_after_its_step_without_validation():
+    recorder, trainer = Recorder(), trainer_of()
+    assert not fit(trainer, [recorder], 10, stop=6)
+    assert trainer.step == 6
+    assert recorder.epochs == [(0, 2.5)]
+
+
+def test_early_stopping_goes_on_counting_where_it_was():
     trainer = trainer_of()
-    fit(trainer, [early_stopping("val_nll", 2)], 1000)
-    assert trainer.step == 12
+    fit(trainer, [EarlyStopping("val_nll", 3)], 1000)
+    assert trainer.step == 16
+    first, second = (EarlyStopping("val_nll", 3) for _ in range(2))
+    fit(trainer_of(), [first], 8)
+    assert first.state() == {"best": 2.5, "wait": 1}
+    second.restore(first.state())
+    trainer = trainer_of()
+    fit(trainer, [second], 1000)
+    assert trainer.step == 8
 
 
 def test_a_stopped_run_goes_on_with_the_same_losses(tmp_path):
     whole = Recorder()
-    fit(trainer_of(dropout=0.2), [whole], 14)
+    fit(trainer_of(dropout=0.2, ema_decay=0.9), [whole], 14)
 
     store = CheckpointStore(tmp_path)
-    first, trainer = Recorder(), trainer_of(dropout=0.2)
+    first, trainer = Recorder(), trainer_of(dropout=0.2, ema_decay=0.9)
     place = lambda: {"next": [first.places[-1][0], first.places[-1][1] + 1]}  # noqa: E731
-    fit(trainer, [first, SaveCheckpoint(store, trainer.optimizer, place)], 8)
+    fit(trainer, [first, SaveCheckpoint(store, trainer, place)], 8)
 
-    second, trainer = Recorder(), trainer_of(dropout=0.2)
-    progress = store.restore(trainer.model, trainer.optimizer)
+    second, trainer = Recorder(), trainer_of(dropout=0.2, ema_decay=0.9)
+    progress = store.restore(trainer.model.variables, trainer.state_variables, print)
     fit(trainer, [second], 14, Position(*progress["next"]))
     assert first.losses + second.losses == whole.losses
+    # Validations are kept with the weights that reached them.
+    assert store.metrics(8) == {"val_nll": 2.5, "val_bleu": 30.0}
 
 
-def test_tensorboard_holds_the_figures(tmp_path):
+def test_too_many_infinite_gradients_in_a_row_end_the_run():
+    lines, dumped = [], []
     trainer = trainer_of()
-    fit(trainer, [TensorBoardScalars(tmp_path, lambda: trainer.step, 2)], 8)
+    watcher = SkippedSteps(2, lines.append, lambda *place: dumped.append(place))
+    poison(trainer)
+    with pytest.raises(NonFiniteGradientsError, match=r"3 steps in a row .* step 1 "):
+        fit(trainer, [watcher], 10)
+    assert len(lines) == 3
+    assert dumped == [(0, 2)]
+
+
+def test_tensorboard_holds_figures_texts_and_pictures(tmp_path):
+    trainer = trainer_of()
+    values = {"d_model": 16, "clip_norm": None}
+    board = TensorBoard(tmp_path, lambda: trainer.step, values, 2, profile=(2, 3))
+    pictures = {"encoder": [np.eye(3)[np.newaxis].repeat(5, axis=0)]}
+
+    class Shows(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            board.write_samples([("a | b", "c", "d")])
+            board.write_attention(pictures)
+
+    fit(trainer, [Shows(), board], 8)
     train = EventAccumulator(str(tmp_path / "train")).Reload()
     steps = [event.step for event in train.Tensors("loss")]
     assert steps == [2, 4, 6, 8]
@@ -200,21 +269,34 @@ def test_tensorboard_holds_the_figures(tmp_path):
         "tokens_per_second",
         "non_padding",
     } <= set(train.Tags()["tensors"])
+    assert "_hparams_/session_start_info" in str(train.summary_metadata)
     dev = EventAccumulator(str(tmp_path / "dev")).Reload()
     (event, _) = dev.Tensors("bleu")
     assert tf.make_ndarray(event.tensor_proto) == 30
     assert event.step == 4
+    (event, _) = dev.Tensors("translations")
+    assert b"| a \\| b | c | d |" in tf.make_ndarray(event.tensor_proto).item()
+    (event, _) = dev.Tensors("attention/encoder_0")
+    width, height, png = tf.make_ndarray(event.tensor_proto)
+    assert (width, height) == (b"192", b"96")
+    picture = tf.io.decode_png(png).numpy()[..., 0]
+    # Two rows of heads; the diagonal is dark, what is not attended to is light.
+    assert picture[0, 0] == picture[30, 30] == picture[48, 0] == 0
+    assert picture[0, 30] == 255
+    assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
 
 
 def test_the_report_shows_what_a_user_waits_for():
-    lines = []
+    shown = []
     trainer = trainer_of()
     fraction = lambda: trainer.step / 8  # noqa: E731
-    fit(trainer, [ProgressReport(lines.append, fraction, every_seconds=0)], 8)
-    assert lines[0].startswith("step 1 (12%)  epoch ")
-    for item in ("loss", "perplexity", "learning rate 1.00e-02", "tokens/s", "left"):
-        assert item in lines[0]
-    assert lines[-1] == "dev: bleu 30.000  nll 2.500"
+    report = ProgressReport(lambda *event: shown.append(event), fraction, 0)
+    fit(trainer, [report], 8)
+    name, figures = shown[0]
+    assert (name, figures["step"], figures["done"]) == ("step", 1, 1 / 8)
+    assert figures["learning_rate"] == pytest.approx(0.01)
+    assert figures["tokens_per_second"] > 0 <= figures["seconds_left"]
+    assert shown[-1] == ("dev", {"bleu": 30.0, "nll": 2.5})
 
 
 if __name__ == "__main__":

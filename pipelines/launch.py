@@ -1,0 +1,125 @@
+"""Starts several workers of a training on this machine, to try it out.
+
+t2t-launch --num_workers=2 -- --data_dir=DIR --model_dir=DIR --preset=tiny
+"""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import IO
+
+from absl import flags
+
+from t2t_keras.pipelines import stage
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_integer("num_workers", 2, "Workers to start, each a process.", 1)
+flags.DEFINE_float(
+    "grace_seconds", 60, "How long the others may take to end after one has failed.", 0
+)
+
+_POLL_SECONDS = 0.1
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the stage.
+
+    Args:
+        arguments: The flags of t2t-train.
+
+    Returns:
+        The exit status of the first worker that failed, or 0.
+    """
+    taken = [a for a in arguments if a.startswith(("--workers", "--worker_index"))]
+    if taken:
+        raise ValueError(f"t2t-launch sets the workers itself. Received: {taken}")
+    if not arguments:
+        raise ValueError(
+            "The flags of t2t-train come after --, such as: t2t-launch -- "
+            "--data_dir=DIR --model_dir=DIR"
+        )
+    ports = _free_ports(FLAGS.num_workers)
+    workers = ",".join(f"127.0.0.1:{port}" for port in ports)
+    processes = []
+    for index in range(FLAGS.num_workers):
+        command = [sys.executable, "-m", "t2t_keras.pipelines.train", *arguments]
+        command += [f"--workers={workers}", f"--worker_index={index}"]
+        # Of their own group: a Ctrl-C is handed on below, and not sent twice.
+        process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, start_new_session=True
+        )
+        prefix = f"[worker {index}] " if index else ""
+        reader = threading.Thread(target=_copy, args=(process.stderr, prefix))
+        reader.start()
+        processes.append((process, reader))
+    with _handed_on([process for process, _ in processes]):
+        status = _wait([process for process, _ in processes])
+    for _, reader in processes:
+        reader.join()
+    return status
+
+
+def _free_ports(number: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _copy(lines: IO[bytes], prefix: str) -> None:
+    for line in lines:
+        sys.stderr.buffer.write(prefix.encode() + line)
+        sys.stderr.buffer.flush()
+
+
+@contextlib.contextmanager
+def _handed_on(processes: list[subprocess.Popen]) -> Iterator[None]:
+    """Hands SIGTERM and SIGINT on to the workers, which save and end."""
+
+    def hand_on(number: int, frame: object) -> None:
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    before = {
+        number: signal.signal(number, hand_on)
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait(processes: list[subprocess.Popen]) -> int:
+    """Waits for all; after one has failed the others end on their own, or are ended."""
+    failed, deadline = 0, None
+    while any(process.poll() is None for process in processes):
+        statuses = [process.returncode for process in processes]
+        failed = failed or next((s for s in statuses if s), 0)
+        if failed and deadline is None:
+            deadline = time.monotonic() + FLAGS.grace_seconds
+        if deadline is not None and time.monotonic() > deadline:
+            for process in processes:
+                process.kill()
+        time.sleep(_POLL_SECONDS)
+    failed = failed or next((p.returncode for p in processes if p.returncode), 0)
+    # A process that a signal ended has a negative status; a shell adds it to 128.
+    return failed if failed >= 0 else 128 - failed
+
+
+def run() -> None:
+    """Is the console script."""
+    stage.run(main, __name__, takes_arguments=True)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,109 @@
+"""How a long run reports: a bar on a terminal, lines in a file, or JSON."""
+
+import json
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+from t2t_keras.pipelines import stage
+from t2t_keras.training.callbacks import Logs
+
+LOG_FORMATS = ("auto", "text", "json")
+
+
+class Reporter:
+    """Prints events on standard error.
+
+    Args:
+        log_format: "text" for lines, "json" for one JSON object a line, "auto" for a
+            progress bar on a terminal and lines elsewhere. Default "auto".
+        silent: Print nothing, as workers other than the chief do. Default False.
+    """
+
+    def __init__(self, log_format: str = "auto", silent: bool = False) -> None:
+        self._json = log_format == "json"
+        self._silent = silent
+        draws_bar = log_format == "auto" and sys.stderr.isatty() and not silent
+        self._bar: Any = None
+        self._draws_bar = draws_bar
+
+    @property
+    def every_seconds(self) -> float | None:
+        """Seconds between events that suit the form of the report, if it has any."""
+        return 0.5 if self._draws_bar else None
+
+    def message(self, text: str) -> None:
+        """Reports a line of text."""
+        if self._silent:
+            return
+        if self._json:
+            stage.report(json.dumps({"event": "message", "text": text}))
+        elif self._bar is not None:
+            self._bar.write(text, file=sys.stderr)
+        else:
+            stage.report(text)
+
+    def event(self, name: str, figures: Logs) -> None:
+        """Reports figures.
+
+        Args:
+            name: "step", "dev", or another event.
+            figures: Numbers by name; a step's are those of `ProgressReport`.
+        """
+        if self._silent:
+            return
+        if self._json:
+            rounded = {k: _rounded(value) for k, value in figures.items()}
+            stage.report(json.dumps({"event": name, **rounded}))
+        elif name == "step" and self._draws_bar:
+            self._draw(figures)
+        elif name == "step":
+            stage.report(_step_line(figures))
+        else:
+            values = "  ".join(f"{k} {value:.3f}" for k, value in figures.items())
+            self.message(f"{name}: {values}")
+
+    def _draw(self, figures: Logs) -> None:
+        if self._bar is None:
+            self._bar = tqdm(
+                total=100,
+                file=sys.stderr,
+                leave=False,
+                dynamic_ncols=True,
+                bar_format="{percentage:3.0f}% |{bar:20}| {postfix}",
+            )
+        self._bar.n = min(100.0, 100 * figures["done"])
+        # The bar shows the share; the line need not repeat it.
+        self._bar.set_postfix_str(_step_line(figures, share=False))
+
+    def close(self) -> None:
+        """Takes the bar off the screen."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _step_line(figures: Logs, share: bool = True) -> str:
+    done = f" ({figures['done']:.0%})" if share else ""
+    skipped = f"  skipped {figures['skipped']}" if figures["skipped"] else ""
+    return (
+        f"step {figures['step']:,}{done}  epoch {figures['epoch']:.2f}  "
+        f"loss {figures['loss']:.3f}  perplexity {figures['perplexity']:.2f}  "
+        f"learning rate {figures['learning_rate']:.2e}  "
+        f"{figures['tokens_per_second']:,.0f} tokens/s{skipped}  "
+        f"{format_seconds(figures['seconds_left'])} left"
+    )
+
+
+def format_seconds(seconds: float) -> str:
+    """Writes a time span as 1:02:03 or 2:03."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{seconds:02}"
+    return f"{minutes}:{seconds:02}"

@@ -1,0 +1,121 @@
+"""The dev split during training: its figures, and some translations to look at."""
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_keras.data.batching import Batching
+from t2t_keras.data.examples import Examples
+from t2t_keras.data.lines import read_lines
+from t2t_keras.data.preparation import text_path
+from t2t_keras.data.translation import training_dataset
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.evaluation.bleu import corpus_bleu
+from t2t_keras.model_dir import ModelDir
+from t2t_keras.tokens import BOS_ID, EOS_ID
+from t2t_keras.training.tensorboard import TensorBoard
+from t2t_keras.training.trainer import Trainer
+
+_PICTURED_TOKENS = 40
+
+
+class Validation:
+    """Computes the dev split's figures, and shows some translations.
+
+    Args:
+        trainer: Computes losses.
+        examples: The dev split, or None.
+        batching: As of training.
+        model_dir: Has the dev split's text.
+        bleu_sentences: How many of them to decode greedily for BLEU; 0 for none.
+        sample_sentences: How many to show.
+        report: Receives a line of text.
+        board: Shows translations and attention too. Default none.
+        is_chief: Whether this worker decodes. All compute losses. Default True.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        examples: Examples | None,
+        batching: Batching,
+        model_dir: ModelDir,
+        bleu_sentences: int,
+        sample_sentences: int,
+        report: Callable[[str], None],
+        board: TensorBoard | None = None,
+        is_chief: bool = True,
+    ) -> None:
+        self._trainer = trainer
+        self._batches = 0
+        if examples is not None and len(examples):
+            self._batches = len(batching.global_batches(examples.lengths, 0, False))
+            self._dataset = trainer.distribute(
+                functools.partial(training_dataset, examples, batching, shuffle=False)
+            )
+        self._sample_sentences = sample_sentences
+        self._report = report
+        self._board = board
+        self._sources, self._references = (
+            list(itertools.islice(read_lines(path), bleu_sentences))
+            if is_chief and path.is_file()
+            else []
+            for path in (
+                text_path(model_dir.path, "dev", side) for side in ("source", "target")
+            )
+        )
+        if self._sources:
+            self._tokenizers = model_dir.tokenizers
+            self._translator = Translator(
+                trainer.model, self._tokenizers, beam_size=1, max_extra_length=20
+            )
+
+    def __call__(self) -> dict[str, float]:
+        """Returns the figures, named "val_..."."""
+        if not self._batches:
+            return {}
+        metrics = self._trainer.evaluate(iter(self._dataset), self._batches)
+        figures = {
+            f"val_{name}": metrics[name]
+            for name in ("loss", "nll", "perplexity", "accuracy")
+        }
+        if self._sources:
+            found = self._translator.translate(self._sources)
+            hypotheses = [best[0].text for best in found]
+            figures["val_bleu"] = corpus_bleu(hypotheses, self._references)
+            self._show(hypotheses)
+        return figures
+
+    def _show(self, hypotheses: list[str]) -> None:
+        samples = list(
+            itertools.islice(
+                zip(self._sources, hypotheses, self._references, strict=True),
+                self._sample_sentences,
+            )
+        )
+        for source, hypothesis, reference in samples:
+            self._report(f"  {source}\n    => {hypothesis}\n     = {reference}")
+        if self._board and samples:
+            self._board.write_samples(samples)
+            source, _, reference = samples[0]
+            self._board.write_attention(self._attention(source, reference))
+
+    def _attention(self, source: str, target: str) -> dict[str, Any]:
+        tokenize = (self._tokenizers.source.tokenize, self._tokenizers.target.tokenize)
+        source_ids, target_ids = (
+            function(tf.constant([text]))[:, :_PICTURED_TOKENS].to_tensor()
+            for function, text in zip(tokenize, (source, target), strict=True)
+        )
+        start = tf.fill([1, 1], BOS_ID)
+        inputs = {
+            "source": tf.concat([source_ids, tf.fill([1, 1], EOS_ID)], axis=1),
+            "target": tf.concat([start, target_ids], axis=1),
+        }
+        _, weights = self._trainer.model(inputs, return_attention_scores=True)
+        return {
+            kind: [tf.cast(layer[0], tf.float32).numpy() for layer in layers]
+            for kind, layers in weights.items()
+        }

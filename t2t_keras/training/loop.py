@@ -1,0 +1,72 @@
+"""The training loop: ordinary Keras callbacks around `Trainer.train_step`."""
+
+import time
+from collections.abc import Callable, Iterable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.training.trainer import Trainer, Votes
+
+
+def fit(
+    trainer: Trainer,
+    dataset: tf.data.Dataset,
+    callbacks: Iterable[keras.callbacks.Callback],
+    validate: Callable[[], dict[str, float]],
+    votes: Callable[[], Votes],
+    is_over: Callable[[], bool],
+) -> bool:
+    """Trains until told to stop.
+
+    To a callback an epoch is what lies between two validations, as with Keras's
+    `fit(steps_per_epoch=...)`.
+
+    Args:
+        trainer: Takes the steps.
+        dataset: What `Trainer.distribute` made of an endless `training_dataset`.
+        callbacks: Keras callbacks. `on_train_batch_end` receives what `train_step`
+            returned and "tokens_per_second"; `on_epoch_end` the mean loss and what
+            `validate` returned.
+        validate: Computes the figures of held-back data, named "val_...".
+        votes: Asked before each step what this worker wants to be done after it.
+        is_over: Asked after each step whether the budget is spent; every worker's
+            answer must be the same.
+
+    Returns:
+        Whether training came to its end, rather than was interrupted.
+    """
+    model = trainer.model
+    callback_list = keras.callbacks.CallbackList(
+        list(callbacks), add_history=False, model=model
+    )
+    model.stop_training = False
+    parts = iter(dataset)
+    callback_list.on_train_begin()
+    interval, done = 0, False
+    while not done:
+        callback_list.on_epoch_begin(interval)
+        losses = []
+        while True:
+            step = trainer.step
+            callback_list.on_train_batch_begin(step)
+            started = time.perf_counter()
+            logs, agreed = trainer.train_step(parts, votes())
+            seconds = time.perf_counter() - started
+            logs["tokens_per_second"] = logs["tokens"] / seconds
+            losses.append(logs["loss"])
+            callback_list.on_train_batch_end(step, logs)
+            done = agreed.end or is_over()
+            if done or any(agreed):
+                break
+        if agreed.interrupt and not done:
+            break
+        callback_list.on_epoch_end(
+            interval, {"loss": float(np.mean(losses)), **validate()}
+        )
+        # A callback sees only its own worker; early stopping is everyone's business.
+        done = done or trainer.agree(Votes(end=bool(model.stop_training))).end
+        interval += 1
+    callback_list.on_train_end()
+    return done

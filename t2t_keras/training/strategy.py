@@ -1,0 +1,148 @@
+"""How many devices and machines train together (tf.distribute)."""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
+
+
+def make_strategy(
+    strategy: str = "auto",
+    devices: int = 0,
+    workers: Sequence[str] = (),
+    worker_index: int = 0,
+    tpu: str = "",
+) -> tf.distribute.Strategy:
+    """Makes a strategy; to be called before TensorFlow touches a device.
+
+    Args:
+        strategy: "one" device; "mirrored", several devices of this machine;
+            "multi_worker", several machines; "tpu"; or "auto" (the default):
+            multi_worker if there are workers, mirrored if there are several devices,
+            otherwise one.
+        devices: Replicas in this process. Default 0: all visible GPUs, or one CPU.
+            Without GPUs, the CPU is divided into so many logical devices.
+        workers: host:port of every worker, this one included. Default: those of the
+            environment variable TF_CONFIG.
+        worker_index: This worker's place among them; 0 is the chief, which reports,
+            validates and writes.
+        tpu: Name or address of the TPU. Default: the environment's own.
+
+    Raises:
+        ValueError: If the arguments do not fit each other or the machine.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy is one of {STRATEGIES}. Received: {strategy!r}")
+    if devices < 0:
+        raise ValueError(f"devices is at least 0. Received: {devices}")
+    cluster = _cluster(workers, worker_index)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus and devices > len(gpus):
+        raise ValueError(f"There are {len(gpus)} GPUs. Received: devices={devices}")
+    number = devices or max(1, len(gpus))
+    if strategy == "auto":
+        strategy = "multi_worker" if cluster else "mirrored" if number > 1 else "one"
+    if strategy == "tpu":
+        return _tpu_strategy(tpu)
+    if strategy == "multi_worker":
+        return _multi_worker_strategy(cluster, number, bool(gpus))
+    if cluster:
+        raise ValueError(
+            f"With workers, strategy is multi_worker or auto. Received: {strategy!r}"
+        )
+    if strategy == "one":
+        if devices > 1:
+            raise ValueError(f"strategy=one has one device. Received: {devices}")
+        return tf.distribute.get_strategy()
+    if not gpus:
+        _divide_cpu(number)
+    kind = "GPU" if gpus else "CPU"
+    return tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(number)])
+
+
+def _cluster(workers: Sequence[str], worker_index: int) -> dict[str, Any] | None:
+    """Returns addresses and place of this worker, from arguments or TF_CONFIG."""
+    if workers:
+        if not 0 <= worker_index < len(workers):
+            raise ValueError(
+                f"worker_index is a place among the {len(workers)} workers, from 0. "
+                f"Received: {worker_index}"
+            )
+        for address in workers:
+            host, _, port = address.rpartition(":")
+            if not host or not port.isdecimal():
+                raise ValueError(f"A worker is host:port. Received: {address!r}")
+        if len(set(workers)) < len(workers):
+            raise ValueError(f"A worker is named twice. Received: {list(workers)}")
+        return {"workers": list(workers), "index": worker_index}
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return None
+    try:
+        config = json.loads(text)
+        if set(config["cluster"]) != {"worker"} or config["task"]["type"] != "worker":
+            raise KeyError("jobs other than worker")
+        workers = [str(address) for address in config["cluster"]["worker"]]
+        worker_index = int(config["task"]["index"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            'TF_CONFIG should read like {"cluster": {"worker": ["host:port", ...]}, '
+            f'"task": {{"type": "worker", "index": 0}}}} ({error!r}). Received: {text}'
+        ) from error
+    return _cluster(workers, worker_index)
+
+
+def _divide_cpu(number: int) -> None:
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    if len(tf.config.get_logical_device_configuration(cpu) or []) >= number:
+        return
+    try:
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * number
+        )
+    except RuntimeError as error:
+        raise ValueError(
+            "The CPU can be divided only before TensorFlow uses it."
+        ) from error
+
+
+def _multi_worker_strategy(
+    cluster: dict[str, Any] | None, number: int, has_gpus: bool
+) -> tf.distribute.Strategy:
+    if not cluster:
+        raise ValueError(
+            "strategy=multi_worker needs the addresses of the workers: workers and "
+            "worker_index, or TF_CONFIG."
+        )
+    if number > 1 and not has_gpus:
+        raise ValueError(
+            "A worker without GPUs is one replica: start more workers. Received: "
+            f"devices={number}"
+        )
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": cluster["workers"]}),
+        task_type="worker",
+        task_id=cluster["index"],
+        rpc_layer="grpc",
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+
+
+def _tpu_strategy(tpu: str) -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        raise ValueError(f"There is no TPU {tpu!r} here: {error}") from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def worker_index(strategy: tf.distribute.Strategy) -> int:
+    """Returns this process's place among the workers; 0 is the chief."""
+    resolver = strategy.cluster_resolver
+    return (resolver.task_id or 0) if resolver else 0

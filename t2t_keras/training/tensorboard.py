@@ -1,0 +1,137 @@
+"""What TensorBoard shows of a training."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
+
+Logs = dict[str, Any]
+
+
+class TensorBoard(keras.callbacks.Callback):
+    """Writes figures, texts and pictures, with the number of updates as the step.
+
+    Args:
+        log_dir: Where to write; "train" and "dev" become runs of their own.
+        step: Returns the number of updates done.
+        values: Hyper-parameters to show beside the figures. Default none.
+        every_steps: Updates between training figures. Default 10.
+        profile: First and last step to profile, both included. Default none.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | Path,
+        step: Callable[[], int],
+        values: Logs | None = None,
+        every_steps: int = 10,
+        profile: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        self._log_dir = Path(log_dir)
+        self._step = step
+        self._values = values or {}
+        self._every_steps = every_steps
+        self._profile = profile
+        self._profiling = False
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Opens the files."""
+        self._train = tf.summary.create_file_writer(str(self._log_dir / "train"))
+        self._dev = tf.summary.create_file_writer(str(self._log_dir / "dev"))
+        with self._train.as_default(step=self._step()):
+            hparams.hparams(
+                {
+                    name: value if isinstance(value, bool | int | float) else str(value)
+                    for name, value in self._values.items()
+                }
+            )
+
+    def write_graph(self, function: Any, *arguments: Any) -> None:
+        """Writes the graph of a `tf.function` for arguments like these."""
+        with self._dev.as_default(step=0):
+            tf.summary.graph(function.get_concrete_function(*arguments).graph)
+
+    def write_samples(self, samples: Sequence[tuple[str, str, str]]) -> None:
+        """Writes translations: source, translation and reference of each."""
+        rows = "".join(
+            "| " + " | ".join(text.replace("|", "\\|") for text in sample) + " |\n"
+            for sample in samples
+        )
+        table = "| source | translation | reference |\n|---|---|---|\n" + rows
+        with self._dev.as_default(step=self._step()):
+            tf.summary.text("translations", table)
+
+    def write_attention(self, weights: dict[str, Sequence[np.ndarray]]) -> None:
+        """Writes one sentence's attention as pictures, a layer each.
+
+        Args:
+            weights: For each kind of attention a list of `[heads, query, key]` in
+                [0, 1], one a layer.
+        """
+        with self._dev.as_default(step=self._step()):
+            for kind, layers in weights.items():
+                for number, layer in enumerate(layers):
+                    picture = attention_picture(np.asarray(layer, np.float32))
+                    tf.summary.image(f"attention/{kind}_{number}", picture[np.newaxis])
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Starts the profile where it is to start."""
+        if self._profile and batch + 1 == self._profile[0]:
+            tf.profiler.experimental.start(str(self._log_dir))
+            self._profiling = True
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Writes the figures of a step."""
+        if self._profiling and self._profile and batch + 1 >= self._profile[1]:
+            self._stop_profile()
+        if (batch + 1) % self._every_steps == 0:
+            with self._train.as_default(step=batch + 1):
+                for name, value in (logs or {}).items():
+                    tf.summary.scalar(name, value)
+
+    def _stop_profile(self) -> None:
+        tf.profiler.experimental.stop()
+        self._profiling = False
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Writes the figures of the held-back data."""
+        with self._dev.as_default(step=self._step()):
+            for name, value in (logs or {}).items():
+                if name.startswith("val_"):
+                    tf.summary.scalar(name.removeprefix("val_"), value)
+        self._train.flush()
+        self._dev.flush()
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        """Closes the files."""
+        if self._profiling:
+            self._stop_profile()
+        self._train.close()
+        self._dev.close()
+
+
+def attention_picture(weights: np.ndarray, cell: int = 12) -> np.ndarray:
+    """Draws a layer's heads side by side, dark where much is attended to.
+
+    Args:
+        weights: `[heads, query, key]` in [0, 1]; queries run down, keys across.
+        cell: Pixels of a weight's square. Default 12.
+
+    Returns:
+        `[height, width, 1]` float32 in [0, 1], heads four to a row.
+    """
+    heads, queries, keys = weights.shape
+    columns = min(heads, 4)
+    rows = -(-heads // columns)
+    height, width = queries * cell + cell, keys * cell + cell
+    picture = np.ones([rows * height, columns * width, 1], np.float32)
+    for head, drawn in enumerate(1 - weights):
+        top, left = head // columns * height, head % columns * width
+        square = drawn.repeat(cell, axis=0).repeat(cell, axis=1)
+        picture[top : top + queries * cell, left : left + keys * cell, 0] = square
+    return picture

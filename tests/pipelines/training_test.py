@@ -1,0 +1,177 @@
+"""Training as a user runs it: stopped, resumed, on replicas and on workers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import command
+import numpy as np
+import pytest
+
+SIZES = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
+RUN = [
+    *SIZES,
+    "--batch_tokens=128",
+    "--dropout=0.2",
+    "--bleu_sentences=4",
+    "--log_format=json",
+    "--report_seconds=0",
+]
+ENDLESS = ["--train_steps=1000000", "--checkpoint_steps=1000000"]
+WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Prepared data."""
+    work = tmp_path_factory.mktemp("work")
+    rng = np.random.default_rng(0)
+    for split, number in (("train", 200), ("dev", 20)):
+        lines = [" ".join(rng.choice(WORDS, rng.integers(1, 7))) for _ in range(number)]
+        (work / f"{split}.tsv").write_text(
+            "".join(f"{line}\t{line.upper()}\n" for line in lines)
+        )
+    command.stage(
+        "prepare",
+        "--corpus=text",
+        "--vocab_size=60",
+        f"--data_dir={work}/data",
+        *(f"--{split}_source={work}/{split}.tsv" for split in ("train", "dev")),
+    )
+    return work
+
+
+def directories(work, model):
+    return [f"--data_dir={work}/data", f"--model_dir={work}/{model}"]
+
+
+def train(work, model, *arguments):
+    done = command.stage("train", *directories(work, model), *RUN, *arguments)
+    return events(done.stderr)
+
+
+def events(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def losses(found):
+    return {e["step"]: e["loss"] for e in found if e["event"] == "step"}
+
+
+def start(stage, *arguments):
+    """Starts a training and returns it, and what it said, after five steps."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"t2t_keras.pipelines.{stage}", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        if '"step": 5,' in line:
+            return process, seen
+    raise AssertionError(seen)
+
+
+def finish(process, seen, status):
+    seen += process.communicate(timeout=60)[1]
+    assert process.returncode == status, seen
+    assert "Traceback" not in seen
+    return seen
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_the_same_command_goes_on(work, number):
+    name = f"stopped_{number}"
+    arguments = [*directories(work, name), *RUN, *ENDLESS]
+    process, seen = start("train", *arguments)
+    refused = command.stage("train", *arguments, status=2)
+    assert "Another training is running" in refused.stderr
+    process.send_signal(number)
+    seen = finish(process, seen, 75)
+    before = losses(events(seen))
+    last = max(before)
+    assert f"Stopped and saved after step {last:,}" in seen
+    after = losses(train(work, name, f"--train_steps={last + 5}"))
+    whole = losses(train(work, f"{name}_whole", f"--train_steps={last + 5}"))
+    assert before | after == whole
+    assert min(after) == last + 1
+
+
+def test_workers_started_together_stop_together_and_go_on(work):
+    arguments = ["--num_workers=2", "--", *directories(work, "workers"), *RUN]
+    process, seen = start("launch", *arguments, *ENDLESS)
+    process.send_signal(signal.SIGTERM)
+    seen = finish(process, seen, 75)
+    assert "replicas 2" in seen
+    last = max(losses(events(seen)))
+    done = command.stage("launch", *arguments, f"--train_steps={last + 3}")
+    assert f"Going on after step {last:,}" in done.stderr
+    assert f"Trained {last + 3:,} steps" in done.stderr
+
+
+def test_a_lost_worker_ends_the_others_with_a_message(work):
+    workers = ",".join(f"127.0.0.1:{port}" for port in command.free_ports(2))
+    ours = [*directories(work, "lost"), *RUN, *ENDLESS, f"--workers={workers}"]
+    other = subprocess.Popen(
+        [sys.executable, "-m", "t2t_keras.pipelines.train", *ours, "--worker_index=1"],
+        stderr=subprocess.DEVNULL,
+    )
+    process, seen = start("train", *ours)
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    seen = finish(process, seen, 1)
+    assert "error: ConnectionError: Another worker is gone" in seen
+
+
+def test_gradients_that_stay_infinite_end_the_run_and_leave_the_batch(work):
+    failed = command.stage(
+        "train",
+        *directories(work, "infinite"),
+        *RUN,
+        "--learning_rate=1e30",
+        "--warmup_steps=1",
+        "--max_skipped_steps=2",
+        "--train_steps=100",
+        status=1,
+    )
+    assert "3 steps in a row had gradients that are not finite" in failed.stderr
+    (dumped,) = (work / "infinite").glob("skipped-epoch-*-batch-*.tsv")
+    assert str(dumped) in failed.stderr
+    given = set((work / "train.tsv").read_text().splitlines())
+    assert set(dumped.read_text().splitlines()) <= given
+
+
+def test_a_run_may_begin_with_the_weights_of_another(work):
+    train(work, "first", "--train_steps=40", "--ema_decay=0.5", "--learning_rate=3")
+    assert (work / "first" / "ema.npz").is_file()
+    found = train(work, "second", "--train_steps=1", f"--init_from={work}/first")
+    assert f"Began with the weights of {work}/first." in [e.get("text") for e in found]
+    fresh = losses(train(work, "fresh", "--train_steps=1"))
+    assert losses(found)[1] < 0.9 * fresh[1]
+
+
+def test_early_stopping_and_token_budgets_end_a_run(work):
+    stopped = train(
+        work,
+        "early",
+        "--learning_rate=0",
+        "--train_steps=1000",
+        "--checkpoint_steps=2",
+        "--early_stop_patience=2",
+    )
+    assert stopped[-1]["text"].startswith("Trained 6 steps")
+    tokens = train(work, "tokens", "--train_tokens=500")
+    assert 1 < max(losses(tokens)) < 6
+
+
+def test_two_replicas_and_a_profile(work):
+    found = train(work, "two", "--devices=2", "--train_steps=6", "--profile_steps=3,4")
+    assert "strategy MirroredStrategy, replicas 2" in found[0]["text"]
+    assert list((work / "two" / "logs").glob("plugins/profile/*/*.xplane.pb"))
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

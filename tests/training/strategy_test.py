@@ -1,0 +1,158 @@
+"""One result, whatever the number of replicas, workers and parts."""
+
+import json
+import subprocess
+import sys
+import tempfile
+
+import command
+import numpy as np
+import pytest
+import tensorflow as tf
+import worker
+from toy import run, trainer_of
+
+from t2t_keras.data.batching import Batching
+from t2t_keras.training.strategy import make_strategy, worker_index
+
+
+def train(*runs):
+    """Runs tests/worker.py in processes that run together.
+
+    Returns:
+        Of each its logs, its figures of held-back data and its weights.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        processes = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    worker.__file__,
+                    json.dumps({"path": f"{directory}/{i}.npz", **arguments}),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            for i, arguments in enumerate(runs)
+        ]
+        results = []
+        for i, process in enumerate(processes):
+            output, errors = process.communicate(timeout=240)
+            assert process.returncode == 0, errors.decode()
+            with np.load(f"{directory}/{i}.npz") as arrays:
+                weights = [arrays[name] for name in arrays.files]
+            results.append((json.loads(output), weights))
+        return results
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return train({})[0]
+
+
+def same(one, other, atol=1e-9):
+    for a, b in zip(one[0]["logs"], other[0]["logs"], strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], abs=atol)
+        # The schedule, the order of the data and the count of tokens are the same.
+        for name in ("learning_rate", "tokens", "epoch", "batch", "batches"):
+            assert a[name] == b[name]
+    for name in ("nll", "loss", "accuracy", "tokens"):
+        assert one[0]["dev"][name] == pytest.approx(other[0]["dev"][name], abs=atol)
+    for a, b in zip(one[1], other[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("devices", "accumulate"), [(8, 1), (2, 2), (1, 4), (1, 8)])
+def test_replicas_and_parts_change_nothing(alone, devices, accumulate):
+    (result,) = train({"devices": devices, "accumulate": accumulate})
+    same(alone, result)
+    assert result[0]["logs"][-1]["epoch"] > 0
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_workers_change_nothing(alone, number):
+    workers = [f"127.0.0.1:{port}" for port in command.free_ports(number)]
+    for result in train(
+        *({"workers": workers, "worker_index": index} for index in range(number))
+    ):
+        same(alone, result)
+
+
+def test_float32_differs_by_rounding_alone(capsys):
+    one, mirrored = train({"dtype": "float32"}, {"dtype": "float32", "devices": 8})
+    for a, b in zip(one[0]["logs"], mirrored[0]["logs"], strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
+    pairs = zip(one[1], mirrored[1], strict=True)
+    greatest = max(np.abs(a - b).max() for a, b in pairs)
+    with capsys.disabled():
+        print(f" [float32, 8 replicas, 20 steps: weights within {greatest:.1e}]")
+    # Adam divides by the root of tiny second moments.
+    assert greatest < 1e-2
+
+
+# In this process, two replicas at most: a strategy's groups cannot change size.
+
+
+def test_every_replica_draws_masks_of_its_own():
+    strategy = make_strategy("mirrored", 2)
+    trainer = trainer_of(strategy=strategy, dropout=0.5)
+    layer = trainer.model.source_dropout
+    masks = strategy.run(lambda: layer(tf.ones([1, 4, 64]), training=True))
+    first, second = (x.numpy() for x in strategy.experimental_local_results(masks))
+    assert (first != second).mean() > 0.3
+    # And others in the next call.
+    masks = strategy.run(lambda: layer(tf.ones([1, 4, 64]), training=True))
+    third, _ = (x.numpy() for x in strategy.experimental_local_results(masks))
+    assert (first != third).mean() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("precision", "jit"),
+    [("mixed_bfloat16", False), ("mixed_float16", False), ("float32", True)],
+)
+def test_precisions_and_xla_work_on_replicas(precision, jit):
+    trainer = trainer_of(
+        precision, 0.1, make_strategy("mirrored", 2), jit=jit, accumulate=2
+    )
+    logs = run(trainer, 12, batching=Batching(64, pad_to_boundary=jit))
+    assert not any(entry["skipped"] for entry in logs)
+    assert logs[-1]["loss"] < logs[0]["loss"]
+
+
+def test_auto_takes_what_there_is():
+    assert make_strategy().num_replicas_in_sync == 1
+    assert make_strategy(devices=2).num_replicas_in_sync == 2
+    assert worker_index(make_strategy()) == 0
+    assert worker_index(make_strategy("mirrored", 2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"strategy": "many"}, "Received: 'many'"),
+        ({"devices": -1}, "Received: -1"),
+        ({"strategy": "one", "devices": 2}, "has one device"),
+        ({"strategy": "multi_worker"}, "needs the addresses of the workers"),
+        ({"workers": ["a:1", "b:2"], "worker_index": 2}, "Received: 2"),
+        ({"workers": ["a"]}, "A worker is host:port. Received: 'a'"),
+        ({"workers": ["a:1", "a:1"]}, "named twice"),
+        ({"workers": ["a:1", "b:2"], "strategy": "mirrored"}, "multi_worker or auto"),
+        ({"workers": ["a:1", "b:2"], "devices": 2}, "start more workers"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_strategy(**arguments)
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "{}", '{"cluster": {"ps": []}, "task": {"type": "ps", "index": 0}}']
+)
+def test_a_faulty_tf_config_is_shown(monkeypatch, text):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match="TF_CONFIG should read like"):
+        make_strategy()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,48 @@
+"""A new model begins with the weights of another, token by token."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from t2t_keras import Transformer
+from t2t_keras.training.warm_start import warm_start
+
+SIZES = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 2}
+
+
+def arrays_of(model):
+    return {v.path: v.numpy() for v in model.trainable_variables}
+
+
+def test_rows_go_with_their_tokens_and_the_rest_is_copied():
+    other = arrays_of(Transformer(5, **SIZES, seed=1))
+    model = Transformer(6, **SIZES)
+    path = model.target_embedding.embeddings.path
+    before = arrays_of(model)
+    pieces = {path: (["p", "b", "x", "a", "y", "c"], ["p", "a", "b", "c", "d"])}
+    assert warm_start(model.trainable_variables, other, pieces) == []
+    after = arrays_of(model)
+    rows = after.pop(path)
+    for name, value in after.items():
+        np.testing.assert_array_equal(value, other[name])
+    np.testing.assert_array_equal(rows[[0, 1, 3, 5]], other[path][[0, 2, 1, 3]])
+    np.testing.assert_array_equal(rows[[2, 4]], before[path][[2, 4]])
+
+
+def test_what_does_not_fit_is_named_and_stays():
+    other = arrays_of(Transformer(5, **SIZES, seed=1))
+    model = Transformer(5, **{**SIZES, "num_layers": 2, "d_ff": 16})
+    before = arrays_of(model)
+    unmatched = warm_start(model.trainable_variables, other, {})
+    assert any("feed_forward" in path for path in unmatched)
+    after = arrays_of(model)
+    for path in unmatched:
+        np.testing.assert_array_equal(after[path], before[path])
+    wider = Transformer(9, **{**SIZES, "d_model": 16})
+    with pytest.raises(ValueError, match="another d_model"):
+        warm_start(wider.trainable_variables, other, {})
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,41 @@
+"""Trains in a process of its own, for tests/training/strategy_test.py.
+
+TensorFlow forgets neither the devices nor the groups of a strategy before its process
+ends.
+"""
+
+import json
+import sys
+
+import numpy as np
+import tensorflow as tf
+from toy import RandomExamples, batches, trainer_of
+
+from t2t_keras.data.batching import Batching
+from t2t_keras.training.strategy import make_strategy
+
+STEPS = 20
+# Ragged, and some batches have fewer pairs than there are replicas.
+EXAMPLES = RandomExamples(61)
+BATCHING = Batching(64, 7)
+
+
+def train(path, dtype="float64", accumulate=1, **strategy):
+    """Trains, validates, and writes weights; returns the logs and the dev figures."""
+    trainer = trainer_of(
+        dtype,
+        strategy=make_strategy(**strategy),
+        accumulate=accumulate,
+        clip_norm=1.0,
+    )
+    parts = batches(trainer, BATCHING, examples=EXAMPLES)
+    logs = [trainer.train_step(parts)[0] for _ in range(STEPS)]
+    number = len(BATCHING.global_batches(EXAMPLES.lengths, 0))
+    dev = trainer.evaluate(batches(trainer, BATCHING, examples=EXAMPLES), number)
+    np.savez(path, *[v.numpy() for v in trainer.model.trainable_variables])
+    return {"logs": logs, "dev": dev}
+
+
+if __name__ == "__main__":
+    tf.get_logger().setLevel("ERROR")
+    print(json.dumps(train(**json.loads(sys.argv[1]))))
