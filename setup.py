@@ -44,6 +44,7 @@ setup(
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.8,<4",
+            "pyyaml>=6,<7",
             "ruff>=0.14",
             "mypy>=1.18",
             "setuptools>=77",

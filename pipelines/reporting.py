@@ -71,11 +71,11 @@ class Reporter:
                 file=sys.stderr,
                 leave=False,
                 dynamic_ncols=True,
-                bar_format="{percentage:3.0f}% |{bar:20}| {postfix}",
+                bar_format="{percentage:3.0f}% |{bar:20}| {desc}",
             )
         self._bar.n = min(100.0, 100 * figures["done"])
         # The bar shows the share; the line need not repeat it.
-        self._bar.set_postfix_str(_step_line(figures, share=False))
+        self._bar.set_description_str(_step_line(figures, share=False))
 
     def close(self) -> None:
         """Takes the bar off the screen."""

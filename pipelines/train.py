@@ -44,7 +44,7 @@ def main() -> None:
     from t2t_keras.training.optimizer import Adam
     from t2t_keras.training.schedule import WarmupSchedule
     from t2t_keras.training.strategy import make_strategy, worker_index
-    from t2t_keras.training.tensorboard import TensorBoard
+    from t2t_keras.training.tensorboard import TensorBoard, model_graph
     from t2t_keras.training.trainer import Trainer
     from t2t_keras.transformer import Transformer
 
@@ -164,6 +164,7 @@ def main() -> None:
                 model_dir.log_dir,
                 lambda: trainer.step,
                 {**values, "replicas": replicas, "precision": FLAGS.precision},
+                functools.partial(model_graph, model),
                 profile=_profile_steps(),
             )
             saving = callbacks.SaveCheckpoint(

@@ -36,6 +36,9 @@ from t2t_keras.training.checkpoints import (
 )
 from t2t_keras.transformer import Transformer
 
+FORMAT = 1
+"""Of the directory; to be raised when an older version could not read it rightly."""
+
 _CONFIG = "config.json"
 _STEP = "step"
 
@@ -66,9 +69,15 @@ class ModelDir:
         if not path.is_file():
             raise ValueError(f"{self.path} holds no model ({_CONFIG}).")
         try:
-            return json.loads(path.read_text())
+            config = json.loads(path.read_text())
         except ValueError as error:
             raise ValueError(f"{path} is damaged: {error}") from error
+        if config.get("format") != FORMAT:
+            raise ValueError(
+                f"{self.path} was made by another version of t2t-keras: its format is "
+                f"{config.get('format')}, this version reads {FORMAT}."
+            )
+        return config
 
     @property
     def tokenizers(self) -> TokenizerPair:
@@ -95,6 +104,7 @@ class ModelDir:
                 trained in another way or on other data.
         """
         config = {
+            "format": FORMAT,
             "model": model,
             "training": training,
             "run": run,

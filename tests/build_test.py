@@ -21,6 +21,7 @@ DISTRIBUTIONS = {
     "grpc": "grpcio",
     "grpc_health": "grpcio_health_checking",
     "tensorflow_serving": "tensorflow_serving_api",
+    "yaml": "pyyaml",
 }
 # What a target needs though none of its sources imports it.
 NOT_IMPORTED = {

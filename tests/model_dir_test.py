@@ -86,6 +86,13 @@ def test_a_damaged_config_is_named(model_dir):
         model_dir.load_model()
 
 
+def test_a_directory_of_another_version_is_refused(model_dir):
+    path = model_dir.path / "config.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(ValueError, match="its format is 2, this version reads 1"):
+        model_dir.load_model()
+
+
 def test_the_average_counts_until_training_goes_on(model_dir, arguments):
     with pytest.raises(ValueError, match="has no checkpoint yet"):
         model_dir.average(2)

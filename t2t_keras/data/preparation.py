@@ -19,6 +19,9 @@ from t2t_keras.data.records import RecordExamples, write_records
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.files import write_atomically
 
+FORMAT = 1
+"""Of the directory; to be raised when an older version could not read it rightly."""
+
 MANIFEST = "manifest.json"
 TOKENIZER_DIR = "tokenizer"
 _PAIRS_PER_SHARD = 250_000
@@ -112,6 +115,7 @@ def prepare(
                 f"{splits['train']['removed']}"
             )
         manifest = {
+            "format": FORMAT,
             "corpus": corpus.name,
             "corpus_arguments": corpus_arguments or {},
             "source_lang": corpus.source_lang,
@@ -234,6 +238,12 @@ class PreparedData:
             raise ValueError(
                 f"{path} is damaged ({error!r}). Run t2t-prepare again."
             ) from error
+        if self.manifest.get("format") != FORMAT:
+            raise ValueError(
+                f"{self.data_dir} was made by another version of t2t-keras: its format "
+                f"is {self.manifest.get('format')}, this version reads {FORMAT}. Run "
+                "t2t-prepare again."
+            )
         self.tokenizers = TokenizerPair.load(self.data_dir / TOKENIZER_DIR)
         if self.tokenizers.fingerprint != expected:
             raise ValueError(

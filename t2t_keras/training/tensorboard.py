@@ -19,6 +19,7 @@ class TensorBoard(keras.callbacks.Callback):
         log_dir: Where to write; "train" and "dev" become runs of their own.
         step: Returns the number of updates done.
         values: Hyper-parameters to show beside the figures. Default none.
+        graph: Makes the model's graph, to be drawn. Default none.
         every_steps: Updates between training figures. Default 10.
         profile: First and last step to profile, both included. Default none.
     """
@@ -28,6 +29,7 @@ class TensorBoard(keras.callbacks.Callback):
         log_dir: str | Path,
         step: Callable[[], int],
         values: Logs | None = None,
+        graph: Callable[[], tf.Graph] | None = None,
         every_steps: int = 10,
         profile: tuple[int, int] | None = None,
     ) -> None:
@@ -35,6 +37,7 @@ class TensorBoard(keras.callbacks.Callback):
         self._log_dir = Path(log_dir)
         self._step = step
         self._values = values or {}
+        self._graph = graph
         self._every_steps = every_steps
         self._profile = profile
         self._profiling = False
@@ -50,11 +53,8 @@ class TensorBoard(keras.callbacks.Callback):
                     for name, value in self._values.items()
                 }
             )
-
-    def write_graph(self, function: Any, *arguments: Any) -> None:
-        """Writes the graph of a `tf.function` for arguments like these."""
-        with self._dev.as_default(step=0):
-            tf.summary.graph(function.get_concrete_function(*arguments).graph)
+            if self._graph and not self._step():
+                tf.summary.graph(self._graph())
 
     def write_samples(self, samples: Sequence[tuple[str, str, str]]) -> None:
         """Writes translations: source, translation and reference of each."""
@@ -135,3 +135,10 @@ def attention_picture(weights: np.ndarray, cell: int = 12) -> np.ndarray:
         square = drawn.repeat(cell, axis=0).repeat(cell, axis=1)
         picture[top : top + queries * cell, left : left + keys * cell, 0] = square
     return picture
+
+
+def model_graph(model: keras.Model) -> tf.Graph:
+    """Returns the graph of a model's forward pass, for TensorBoard."""
+    ids = tf.TensorSpec([None, None], tf.int32)
+    function = tf.function(model).get_concrete_function({"source": ids, "target": ids})
+    return function.graph

@@ -1,10 +1,14 @@
 """Training as a user runs it: stopped, resumed, on replicas and on workers."""
 
+import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
 
 import command
 import numpy as np
@@ -165,6 +169,52 @@ def test_early_stopping_and_token_budgets_end_a_run(work):
     assert stopped[-1]["text"].startswith("Trained 6 steps")
     tokens = train(work, "tokens", "--train_tokens=500")
     assert 1 < max(losses(tokens)) < 6
+
+
+def test_a_terminal_shows_a_bar(work):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 160))
+    arguments = [*directories(work, "bar"), *SIZES]
+    arguments += ["--batch_tokens=128", "--train_steps=2000", "--bleu_sentences=0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "t2t_keras.pipelines.train", *arguments],
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # How a terminal says that nobody is left.
+        while some := os.read(ours, 4096):
+            shown += some
+    os.close(ours)
+    assert process.wait() == 0, shown
+    text = shown.decode()
+    bars = re.findall(r"\r +\d+% \|[^|]*\| step \d+ .* tokens/s +\d+:\d\d left", text)
+    assert bars, text
+    assert "dev: accuracy" in text
+    assert "Trained 2,000 steps" in text
+
+
+def test_averaging_follows_a_training_that_runs(work):
+    model = f"--model_dir={work}/followed"
+    average = [sys.executable, "-m", "t2t_keras.pipelines.average"]
+    arguments = [*directories(work, "followed"), *RUN, "--checkpoint_steps=10"]
+    process, seen = start("train", *arguments, "--train_steps=100000")
+    follower = subprocess.Popen(
+        [*average, model, "--last=2", "--follow"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    first = follower.stderr.readline()
+    assert "Averaged the checkpoints" in first or "There are no more" in first
+    process.send_signal(signal.SIGTERM)
+    finish(process, seen, 75)
+    rest = first + follower.communicate(timeout=60)[1]
+    assert follower.returncode == 0, rest
+    last = max(
+        int(path.stem.split("-")[1])
+        for path in (work / "followed" / "checkpoints").glob("weights-*.npz")
+    )
+    assert f"{last:,}: {work}/followed/averaged.npz" in rest.splitlines()[-1]
 
 
 def test_two_replicas_and_a_profile(work):

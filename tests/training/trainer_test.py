@@ -22,7 +22,7 @@ from t2t_keras.training.callbacks import (
 )
 from t2t_keras.training.checkpoints import CheckpointStore
 from t2t_keras.training.loss_scale import LossScale
-from t2t_keras.training.tensorboard import TensorBoard
+from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import Votes
 
 
@@ -251,7 +251,8 @@ def test_too_many_infinite_gradients_in_a_row_end_the_run():
 def test_tensorboard_holds_figures_texts_and_pictures(tmp_path):
     trainer = trainer_of()
     values = {"d_model": 16, "clip_norm": None}
-    board = TensorBoard(tmp_path, lambda: trainer.step, values, 2, profile=(2, 3))
+    graph = functools.partial(model_graph, trainer.model)
+    board = TensorBoard(tmp_path, lambda: trainer.step, values, graph, 2, (2, 3))
     pictures = {"encoder": [np.eye(3)[np.newaxis].repeat(5, axis=0)]}
 
     class Shows(keras.callbacks.Callback):
@@ -269,6 +270,7 @@ def test_tensorboard_holds_figures_texts_and_pictures(tmp_path):
         "tokens_per_second",
         "non_padding",
     } <= set(train.Tags()["tensors"])
+    assert any("self_attention" in node.name for node in train.Graph().node)
     assert "_hparams_/session_start_info" in str(train.summary_metadata)
     dev = EventAccumulator(str(tmp_path / "dev")).Reload()
     (event, _) = dev.Tensors("bleu")

@@ -1,0 +1,105 @@
+"""What the documentation tells users to type is what the commands take."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from absl import flags
+
+from t2t_keras.pipelines import (  # noqa: F401  (they define flags)
+    average,
+    evaluate,
+    launch,
+    prepare,
+    train,
+    translate,
+)
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.*"))]
+STAGES = "prepare|train|average|evaluate|translate|launch"
+
+
+def commands(text):
+    """Returns the words of every command of ours in a text, a line or more each."""
+    joined = re.sub(r"\\\n", " ", text)
+    for found in re.finditer(rf"\bt2t-(?:{STAGES})\b([^\n#`|'&>]*)", joined):
+        if words := [w for w in found[1].split() if w.startswith("--")]:
+            yield words
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_flags_in_documents_exist(path):
+    if path.suffix == ".svg":
+        return
+    for words in commands(path.read_text()):
+        for word in words:
+            name = word.lstrip("-").partition("=")[0]
+            if name:
+                known = name in flags.FLAGS or name.removeprefix("no") in flags.FLAGS
+                assert known, f"{path.name}: there is no --{name}"
+
+
+def test_the_kubernetes_manifest_is_one_job_of_its_workers():
+    service, job = yaml.safe_load_all((ROOT / "docs" / "kubernetes.yaml").read_text())
+    assert (service["kind"], job["kind"]) == ("Service", "Job")
+    assert service["spec"]["clusterIP"] == "None"
+    name = job["metadata"]["name"]
+    assert service["spec"]["selector"] == {"job-name": name}
+    pod = job["spec"]["template"]["spec"]
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert job["spec"]["completionMode"] == "Indexed"
+    (container,) = pod["containers"]
+    words = shlex.split(container["args"][0])
+    assert words[:2] == ["exec", "t2t-train"]
+    given = dict(word.lstrip("-").split("=", 1) for word in words[2:])
+    workers = given["workers"].split(",")
+    (port,) = (entry["containerPort"] for entry in container["ports"])
+    # A pod of an indexed job is called after the job and its index.
+    assert workers == [
+        f"{name}-{i}.{pod['subdomain']}:{port}" for i in range(len(workers))
+    ]
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == len(workers)
+    assert given["worker_index"] == "$JOB_COMPLETION_INDEX"
+    (mount,) = container["volumeMounts"]
+    assert given["model_dir"].startswith(mount["mountPath"])
+    assert mount["name"] in [volume["name"] for volume in pod["volumes"]]
+
+
+def test_the_slurm_script_starts_a_worker_on_each_machine(tmp_path):
+    """Runs the script with stand-ins for Slurm's own commands."""
+    stand_ins = {
+        "scontrol": 'if [ "$1" = show ]; then printf "n1\\nn2\\n"; '
+        'else echo "scontrol $*" >> log; fi',
+        "srun": 'shift; for i in 0 1; do SLURM_PROCID=$i "$@" || exit $?; done',
+        "t2t-train": 'echo "train $*" >> log; exit $STATUS',
+    }
+    for name, body in stand_ins.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    for status, expected in (("0", 0), ("75", 75)):
+        (tmp_path / "log").write_text("")
+        done = subprocess.run(
+            ["bash", str(ROOT / "docs" / "train.slurm")],
+            cwd=tmp_path,
+            env={
+                "PATH": f"{tmp_path}:/usr/bin:/bin",
+                "SLURM_JOB_NODELIST": "n[1-2]",
+                "SLURM_JOB_ID": "7",
+                "STATUS": status,
+            },
+            check=False,
+        )
+        log = (tmp_path / "log").read_text()
+        assert done.returncode == expected
+        assert "--workers=n1:2222,n2:2222 --worker_index=0" in log
+        assert ("scontrol requeue 7" in log) == (status == "75")
+        assert ("--worker_index=1" in log) == (status == "0")
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
