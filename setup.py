@@ -6,7 +6,7 @@ as top-level names they would clash with other distributions on PyPI.
 
 from setuptools import find_packages, setup
 
-STAGES = ("prepare", "train", "average", "evaluate", "translate", "launch")
+STAGES = ("prepare", "train", "average", "evaluate", "score", "translate", "launch")
 
 setup(
     name="t2t-keras",

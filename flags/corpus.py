@@ -30,7 +30,21 @@ flags.DEFINE_integer("cldr_seed", 0, "Seed of --corpus=cldr.")
 
 
 def corpus_arguments() -> dict[str, Any]:
-    """Returns the flags as arguments of `open_corpus`."""
+    """Returns the flags as arguments of `open_corpus`.
+
+    Raises:
+        ValueError: If there are files for a corpus that reads none.
+    """
+    given = [
+        f"--{split}_{side}"
+        for split in _SPLITS
+        for side in ("source", "target")
+        if FLAGS[f"{split}_{side}"].value
+    ]
+    if given and FLAGS.corpus != "text":
+        raise ValueError(
+            f"{', '.join(given)} needs --corpus=text. Received: {FLAGS.corpus}"
+        )
     return {
         "corpus": FLAGS.corpus,
         "source_lang": FLAGS.source_lang,

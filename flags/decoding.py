@@ -6,25 +6,48 @@ from absl import flags
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
+CHECKPOINT = flags.DEFINE_list(
     "checkpoint",
-    "auto",
-    "Weights to use: averaged, latest, a step's number, or a path; auto takes the "
-    "averaged ones unless training went on after them.",
+    ["auto"],
+    "Weights to use: averaged, ema, latest, a step's number, or a path; auto takes the "
+    "averaged ones unless training went on after them. Several, comma-separated, are "
+    "an ensemble.",
 )
 flags.DEFINE_integer("beam_size", 4, "Number of beams; 1 is greedy search.", 1)
 flags.DEFINE_float("length_penalty", 0.6, "Exponent of the length penalty.", 0)
 flags.DEFINE_integer(
     "max_extra_length", 50, "How many tokens longer than its input an output may be.", 1
 )
-flags.DEFINE_integer("decode_batch_tokens", 2048, "Input positions of a batch.", 1)
+flags.DEFINE_integer("min_length", 0, "Fewest tokens of an output.", 0)
+flags.DEFINE_integer(
+    "no_repeat_ngram", 0, "No so many tokens come twice in an output; 0: no rule.", 0
+)
+flags.DEFINE_bool(
+    "sample", False, "Draw --beam_size translations rather than find the likeliest."
+)
+flags.DEFINE_float("temperature", 1.0, "Of --sample: logits are divided by it.")
+flags.DEFINE_integer("top_k", 0, "Of --sample: so many likeliest tokens; 0: all.", 0)
+flags.DEFINE_float("top_p", 1.0, "Of --sample: likeliest tokens of this probability.")
+flags.DEFINE_integer("sample_seed", 0, "Of --sample.")
+DECODE_BATCH_TOKENS = flags.DEFINE_integer(
+    "decode_batch_tokens", 2048, "Input positions of a batch.", 1
+)
 
 
-def search_arguments() -> dict[str, Any]:
-    """Returns the flags as arguments of `Translator`."""
-    return {
-        "beam_size": FLAGS.beam_size,
-        "length_penalty": FLAGS.length_penalty,
-        "max_extra_length": FLAGS.max_extra_length,
-        "batch_tokens": FLAGS.decode_batch_tokens,
-    }
+_OPTIONS = (
+    "beam_size",
+    "length_penalty",
+    "max_extra_length",
+    "min_length",
+    "no_repeat_ngram",
+    "sample",
+    "temperature",
+    "top_k",
+    "top_p",
+    "sample_seed",
+)
+
+
+def search_options() -> dict[str, Any]:
+    """Returns the flags as arguments of `SearchOptions`, `n_best` apart."""
+    return {name: FLAGS[name].value for name in _OPTIONS}

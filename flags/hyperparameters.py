@@ -1,21 +1,7 @@
-"""--preset, and a flag for every value of a preset."""
-
-from typing import Any
+"""A flag for every value of a preset that shapes the model or its training."""
 
 from absl import flags
 
-from t2t_keras.flags.presets import PRESETS
-
-FLAGS = flags.FLAGS
-
-PRESET = flags.DEFINE_enum(
-    "preset", "tiny", sorted(PRESETS), "Named values that single flags override."
-)
-# Data.
-VOCAB_SIZE = flags.DEFINE_integer("vocab_size", None, "Tokens of each vocabulary.", 8)
-SUBWORD = flags.DEFINE_enum(
-    "subword", None, ["bpe", "unigram", "wordpiece"], "Kind of vocabulary."
-)
 # Model.
 flags.DEFINE_integer("num_layers", None, "Encoder layers, N.", 1)
 flags.DEFINE_integer("num_decoder_layers", None, "Decoder layers [num_layers].", 1)
@@ -42,11 +28,3 @@ flags.DEFINE_integer("batch_tokens", None, "Tokens a side in a global batch.", 1
 flags.DEFINE_integer("train_steps", None, "Updates to train for.", 1)
 flags.DEFINE_float("checkpoint_minutes", None, "Minutes between checkpoints.", 0)
 flags.DEFINE_integer("average_last", None, "Checkpoints that t2t-average takes.", 1)
-
-
-def hyperparameters() -> dict[str, Any]:
-    """Returns the preset's values with the explicitly given flags over them."""
-    return {
-        name: preset_value if FLAGS[name].value is None else FLAGS[name].value
-        for name, preset_value in PRESETS[PRESET.value].items()
-    }

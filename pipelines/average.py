@@ -23,6 +23,8 @@ flags.DEFINE_integer("best", None, "Or how many of the best on the dev split.", 
 flags.DEFINE_bool("follow", False, "Average anew whenever a running training saves.")
 
 _POLL_SECONDS = 2.0
+_UNSETTLED = 1.05
+"""Weights this many times as bad as others have not come to lie near them yet."""
 
 
 def main() -> None:
@@ -49,11 +51,21 @@ def main() -> None:
 def _average(model_dir: "ModelDir", wanted: int) -> None:
     steps = model_dir.average(best=wanted) if FLAGS.best else model_dir.average(wanted)
     if len(steps) < wanted:
-        stage.report(f"There are no more than {len(steps)} of {wanted} checkpoints.")
-    stage.report(
-        f"Averaged the checkpoints of steps {', '.join(f'{s:,}' for s in steps)}: "
-        f"{model_dir.averaged_path}"
+        stage.report(f"Of {wanted} checkpoints there are {len(steps)} so far.")
+    nll = [model_dir.checkpoints.metrics(step).get("val_nll") for step in steps]
+    shown = ", ".join(
+        f"{step:,}" + (f" (dev nll {value:.3f})" if value else "")
+        for step, value in zip(steps, nll, strict=True)
     )
+    stage.report(
+        f"Averaged the checkpoints of steps {shown}: {model_dir.averaged_path}"
+    )
+    known = [value for value in nll if value]
+    if known and max(known) > _UNSETTLED * min(known):
+        stage.report(
+            "The worst of them is far from the best: training has not settled yet, and "
+            "the average may be worse than the newest (--checkpoint=latest)."
+        )
 
 
 def run() -> None:

@@ -31,6 +31,7 @@ def main() -> None:
     from t2t_keras.data.preparation import text_path
     from t2t_keras.evaluation.bleu import score_translations
     from t2t_keras.files import write_atomically
+    from t2t_keras.model_dir import ModelDir
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
         raise ValueError("--reference goes with --source or --hypothesis.")
@@ -39,6 +40,12 @@ def main() -> None:
         hypotheses = list(read_lines(hypothesis_path))
     elif FLAGS.model_dir:
         directory = Path(FLAGS.model_dir)
+        splits = ModelDir(directory).config["data"]["splits"]
+        if not FLAGS.source and FLAGS.split not in splits:
+            raise ValueError(
+                f"{directory} has no {FLAGS.split} split: its data were prepared "
+                f"without --{FLAGS.split}_source. Give --source and --reference."
+            )
         source_path = Path(FLAGS.source or text_path(directory, FLAGS.split, "source"))
         reference_path = Path(
             FLAGS.reference or text_path(directory, FLAGS.split, "target")
@@ -63,8 +70,10 @@ def main() -> None:
         print(score)
     if not FLAGS.hypothesis:
         record = {
-            "checkpoint": FLAGS.checkpoint,
-            **decoding.search_arguments(),
+            "weights": [
+                ModelDir(directory).weights_path(c).name for c in FLAGS.checkpoint
+            ],
+            **decoding.search_options(),
             "scores": [score._asdict() for score in scores],
         }
         write_atomically(
@@ -81,19 +90,19 @@ def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> 
 
 
 def _translate(sources: list[str]) -> list[str]:
+    from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
     translator = Translator(
-        model_dir.load_model(FLAGS.checkpoint),
+        [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
         model_dir.tokenizers,
-        **decoding.search_arguments(),
+        SearchOptions(**decoding.search_options()),
+        FLAGS.decode_batch_tokens,
     )
-    stage.report(
-        f"Decoding {len(sources):,} sentences with "
-        f"{model_dir.weights_path(FLAGS.checkpoint).name} ..."
-    )
+    names = [model_dir.weights_path(c).name for c in FLAGS.checkpoint]
+    stage.report(f"Decoding {len(sources):,} sentences with {', '.join(names)} ...")
     translator.translate(sources[:1])  # Compiles, which is not decoding.
     started = time.perf_counter()
     hypotheses: list[str] = []

@@ -8,7 +8,7 @@ import time
 from absl import flags
 
 from t2t_keras.flags import corpus as corpus_flags
-from t2t_keras.flags import hyperparameters, paths
+from t2t_keras.flags import paths, preset, vocabulary
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
@@ -33,7 +33,7 @@ def main() -> None:
     from t2t_keras.data.tokenizer_pair import TokenizerPair
 
     started = time.monotonic()
-    values = hyperparameters.hyperparameters()
+    values = preset.preset_values()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
     if FLAGS.vocabulary_from:
@@ -65,9 +65,8 @@ def run() -> None:
     """Is the console script."""
     shared: list[stage.SharedFlags] = [
         corpus_flags,
-        hyperparameters.PRESET,
-        hyperparameters.SUBWORD,
-        hyperparameters.VOCAB_SIZE,
+        preset,
+        vocabulary,
         paths.DATA_DIR,
     ]
     stage.run(main, __name__, shared, required=["data_dir"])

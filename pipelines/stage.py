@@ -63,7 +63,7 @@ def run(
     # Messages are this project's own, without date and line of code.
     logging.get_absl_handler().setFormatter(None)
     app.run(
-        lambda argv: sys.exit(_guarded(main, argv[1:])),
+        lambda argv: sys.exit(_guarded(main, argv[1:], takes_arguments)),
         flags_parser=lambda argv: _parse_flags(argv, required, takes_arguments),
     )
 
@@ -87,7 +87,9 @@ def _parse_flags(
     return rest
 
 
-def _guarded(main: Callable[..., int | None], arguments: list[str]) -> int:
+def _guarded(
+    main: Callable[..., int | None], arguments: list[str], takes_arguments: bool
+) -> int:
     """Runs the work and turns what it raises into a message and an exit status."""
     if not flags.FLAGS["verbosity"].present:
         # Libraries warn of what no user can change; --verbosity=1 shows it all.
@@ -95,7 +97,7 @@ def _guarded(main: Callable[..., int | None], arguments: list[str]) -> int:
     try:
         with _quiet_start():
             import tensorflow  # noqa: F401
-        return main(*([arguments] if arguments else [])) or 0
+        return (main(arguments) if takes_arguments else main()) or 0
     except ValueError as error:
         if not _is_own(error):
             status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"

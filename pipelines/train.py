@@ -12,7 +12,14 @@ from typing import Any
 
 from absl import flags
 
-from t2t_keras.flags import distribution, hyperparameters, paths, presets, training
+from t2t_keras.flags import (
+    distribution,
+    hyperparameters,
+    paths,
+    preset,
+    presets,
+    training,
+)
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
@@ -54,7 +61,7 @@ def main() -> None:
     strategy = make_strategy(**distribution.strategy_arguments())
     replicas, is_chief = strategy.num_replicas_in_sync, worker_index(strategy) == 0
     reporter = Reporter(FLAGS.log_format, silent=not is_chief)
-    values = hyperparameters.hyperparameters()
+    values = preset.preset_values()
     data = PreparedData(FLAGS.data_dir)
     _check_values(values, data)
     limited = FLAGS.train_epochs or FLAGS.train_minutes or FLAGS.train_tokens
@@ -147,10 +154,15 @@ def main() -> None:
             progress.restore(saved)
             if stopping and saved["early_stopping"]:
                 stopping.restore(saved["early_stopping"])
-            reporter.message(f"Going on after step {trainer.step:,}.")
         if progress.fraction() >= 1:
-            reporter.message(f"{model_dir.path} is trained already: {budget}.")
+            reporter.message(
+                f"{model_dir.path} is trained already, for {trainer.step:,} steps. A "
+                "larger --train_steps, --train_epochs, --train_tokens or "
+                "--train_minutes goes on."
+            )
             return
+        if saved:
+            reporter.message(f"Going on after step {trainer.step:,}.")
         reporter.message(
             describe_start(
                 trainer, model_arguments, examples, batching, budget.steps, FLAGS.preset
@@ -278,7 +290,7 @@ def run() -> None:
     stage.run(
         main,
         __name__,
-        [hyperparameters, training, distribution, paths],
+        [preset, hyperparameters, training, distribution, paths],
         required=["data_dir", "model_dir"],
     )
 

@@ -4,8 +4,10 @@ t2t-translate --model_dir=DIR --input=FILE --output=FILE
 echo "Hello." | t2t-translate --model_dir=DIR
 """
 
+import json
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from absl import flags
 
@@ -22,46 +24,93 @@ flags.DEFINE_integer(
     1,
 )
 flags.DEFINE_bool("print_scores", False, "Put the score and a tab before each line.")
+flags.DEFINE_enum(
+    "output_format",
+    "text",
+    ["text", "json"],
+    "json: an object a line, with the hypotheses, their scores, tokens and their "
+    "scores, the alignment of words, and the status of the input: ok, empty, too_long.",
+)
+flags.DEFINE_bool(
+    "with_prefix", False, "Lines are a source, a tab, and what its output begins with."
+)
 
 
 def main() -> None:
     """Runs the stage."""
     from t2t_keras.data.lines import decode_line, read_lines
-    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.decoding.options import SearchOptions
+    from t2t_keras.decoding.translator import Translator, windows
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
+    options = SearchOptions(**decoding.search_options(), n_best=FLAGS.n_best)
     translator = Translator(
-        model_dir.load_model(FLAGS.checkpoint),
+        [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
         model_dir.tokenizers,
-        n_best=FLAGS.n_best,
-        **decoding.search_arguments(),
+        options,
+        FLAGS.decode_batch_tokens,
     )
 
-    def sentences() -> Iterator[str]:
+    def lines() -> Iterator[str]:
         if FLAGS.input != "-":
             yield from read_lines(FLAGS.input)
             return
         for number, line in enumerate(sys.stdin.buffer, 1):
             yield decode_line(line, "standard input", number)
 
-    found_in_order = translator.stream(sentences(), wait=FLAGS.input != "-")
+    number = 0
     with stage.open_output(FLAGS.output) as output:
-        for number, found in enumerate(found_in_order, 1):
-            for text, score in found:
-                if FLAGS.n_best > 1:
-                    line = f"{number}\t{score:.4f}\t{text}\n"
-                else:
-                    line = (
-                        f"{score:.4f}\t{text}\n" if FLAGS.print_scores else f"{text}\n"
-                    )
-                output.write(line.encode("utf-8"))
+        for window in windows(lines(), _WINDOW, wait=FLAGS.input != "-"):
+            sources, prefixes = _split(window) if FLAGS.with_prefix else (window, None)
+            found = translator.translate(sources, prefixes)
+            if FLAGS.output_format == "json":
+                texts = _json(translator, sources, found)
+            else:
+                texts = _text(found, number)
+            output.writelines(f"{text}\n".encode() for text in texts)
             output.flush()
+            number += len(window)
     if translator.truncated:
         stage.report(
             f"{translator.truncated:,} lines were longer than "
             f"{translator.max_input_tokens:,} tokens and were translated up to there."
         )
+
+
+_WINDOW = 2048
+
+
+def _split(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Divides lines at their first tab."""
+    pairs = [line.partition("\t") for line in lines]
+    return [source for source, _, _ in pairs], [prefix for _, _, prefix in pairs]
+
+
+def _text(found: list[list[Any]], number: int) -> Iterator[str]:
+    for place, hypotheses in enumerate(found, number + 1):
+        for text, score, _ in hypotheses:
+            if FLAGS.n_best > 1:
+                yield f"{place}\t{score:.4f}\t{text}"
+            else:
+                yield f"{score:.4f}\t{text}" if FLAGS.print_scores else text
+
+
+def _json(translator: Any, sources: list[str], found: list[list[Any]]) -> Iterator[str]:
+    # All hypotheses of a window are looked at together.
+    pairs = [
+        (source, hypothesis.text)
+        for source, hypotheses in zip(sources, found, strict=True)
+        for hypothesis in hypotheses
+    ]
+    details = iter(translator.details([s for s, _ in pairs], [t for _, t in pairs]))
+    for source, hypotheses in zip(sources, found, strict=True):
+        shown = [
+            {"text": text, "score": round(score, 6), **next(details)._asdict()}
+            for text, score, _ in hypotheses
+        ]
+        entry = {"source": source, "status": hypotheses[0].status, "hypotheses": shown}
+        yield json.dumps(entry, ensure_ascii=False)
 
 
 def run() -> None:

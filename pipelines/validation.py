@@ -12,6 +12,7 @@ from t2t_keras.data.examples import Examples
 from t2t_keras.data.lines import read_lines
 from t2t_keras.data.preparation import text_path
 from t2t_keras.data.translation import training_dataset
+from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.bleu import corpus_bleu
 from t2t_keras.model_dir import ModelDir
@@ -70,7 +71,9 @@ class Validation:
         if self._sources:
             self._tokenizers = model_dir.tokenizers
             self._translator = Translator(
-                trainer.model, self._tokenizers, beam_size=1, max_extra_length=20
+                trainer.model,
+                self._tokenizers,
+                SearchOptions(beam_size=1, max_extra_length=20),
             )
 
     def __call__(self) -> dict[str, float]:

@@ -163,6 +163,8 @@ class ModelDir:
         Raises:
             ValueError: If another one does, or the directory may not be written to.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} is a file; a directory is needed.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / "lock").open("ab")

@@ -15,13 +15,14 @@ from t2t_keras.pipelines import (  # noqa: F401  (they define flags)
     evaluate,
     launch,
     prepare,
+    score,
     train,
     translate,
 )
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.*"))]
-STAGES = "prepare|train|average|evaluate|translate|launch"
+STAGES = "prepare|train|average|evaluate|score|translate|launch"
 
 
 def commands(text):

@@ -124,7 +124,8 @@ def _read_tsv(path: str) -> Iterator[Pair]:
                 continue
             raise ValueError(
                 f"{path}:{number}: expected two columns divided by one tab, found "
-                f"{len(columns)} columns."
+                f"{len(columns)}. Files of two languages go to two flags, such as "
+                "--train_source and --train_target."
             )
         yield columns[0], columns[1]
 

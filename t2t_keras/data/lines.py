@@ -14,7 +14,9 @@ def open_binary(path: str | Path) -> BinaryIO:
         ValueError: If there is no such file.
     """
     path = Path(path)
-    if not path.is_file():
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; a file is needed.")
+    if not path.exists():
         raise ValueError(f"No such file: {path}")
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 

@@ -101,6 +101,9 @@ def prepare(
             tokenizers = TokenizerPair.train(
                 lambda: corpus.read("train"), subword, vocab_size, share_vocabulary
             )
+            learned = tokenizers.source.vocab_size
+            if learned < vocab_size:
+                report(f"The text yields no more than {learned:,} tokens.")
         tokenizers.save(work_dir / TOKENIZER_DIR)
         splits = {
             split: _prepare_split(

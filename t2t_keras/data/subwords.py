@@ -67,10 +67,7 @@ class SentencePieceTokenizer(Tokenizer):
         except RuntimeError as error:
             if cleaned.error:
                 raise cleaned.error from None
-            raise ValueError(
-                f"No vocabulary of {vocab_size} tokens can be learned from this text: "
-                f"{error}. Try another --vocab_size."
-            ) from error
+            raise ValueError(_why_not(vocab_size, error, cleaned.characters)) from error
         return cls(model.getvalue())
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
@@ -88,6 +85,28 @@ class SentencePieceTokenizer(Tokenizer):
             piece.decode("utf-8", "replace")
             for piece in self._tokenizer.id_to_string(ids).numpy()
         ]
+
+    def starts_word(self, piece: str) -> bool:
+        """Tells whether a token begins with SentencePiece's sign for a space."""
+        return piece.startswith("\u2581")
+
+
+def _why_not(vocab_size: int, error: RuntimeError, characters: set[str]) -> str:
+    """Says why there is no vocabulary, in the terms of our own flags."""
+    if not characters:
+        return "No vocabulary can be learned: there is no text in the training files."
+    # Special tokens, and SentencePiece's sign for a space.
+    least = len(characters - {" "}) + 5
+    if vocab_size < least:
+        return (
+            f"A vocabulary of {vocab_size} tokens is too small for this text and its "
+            f"{len(characters)} different characters. Set --vocab_size to at least "
+            f"{least}."
+        )
+    return (
+        f"No vocabulary of {vocab_size} tokens can be learned from this text: {error}. "
+        "Try another --vocab_size."
+    )
 
 
 class UnigramTokenizer(SentencePieceTokenizer):
@@ -179,6 +198,10 @@ class WordPieceTokenizer(Tokenizer):
     def pieces(self) -> list[str]:
         """Returns the text of every token, by id."""
         return list(self._pieces)
+
+    def starts_word(self, piece: str) -> bool:
+        """Tells whether a token lacks the sign of a word's continuation."""
+        return not piece.startswith("##")
 
 
 def _split_words(text: tf.Tensor) -> tf.RaggedTensor:

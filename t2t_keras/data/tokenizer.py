@@ -7,7 +7,7 @@ et al. (2016) for word pieces; SentencePiece and tensorflow-text do the work.
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -29,16 +29,23 @@ class CleanLines:
     """Cleans the lines that a vocabulary is learned from, and keeps their error.
 
     The learners turn what their input raises into errors of their own.
+
+    Attributes:
+        error: What reading the lines raised, or None.
+        characters: The different characters that have come.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines
         self.error: Exception | None = None
+        self.characters: set[str] = set()
 
     def __iter__(self) -> Iterator[str]:
         try:
             for line in self._lines:
-                yield re.sub(_CONTROL, " ", line)
+                cleaned = re.sub(_CONTROL, " ", line)
+                self.characters.update(cleaned)
+                yield cleaned
         except Exception as error:
             self.error = error
             raise
@@ -85,6 +92,19 @@ class Tokenizer(ABC):
     @abstractmethod
     def pieces(self) -> list[str]:
         """Returns the text of every token, by id."""
+
+    @abstractmethod
+    def starts_word(self, piece: str) -> bool:
+        """Tells whether a token's text begins a word, rather than goes on with one."""
+
+    def words(self, pieces: Sequence[str]) -> list[int]:
+        """Returns for each token of a sentence the number of its word, from 0."""
+        numbers, word = [], -1
+        for piece in pieces:
+            # The first token begins a word, whatever it looks like.
+            word += self.starts_word(piece) or word < 0
+            numbers.append(word)
+        return numbers
 
     @property
     def fingerprint(self) -> str:

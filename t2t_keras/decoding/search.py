@@ -1,20 +1,21 @@
-"""Beam search over a decoder with cached keys and values (section 6.1).
+"""One search loop over a decoder with cached keys and values (section 6.1).
 
 All beams of a sentence are query positions of one row. Their keys are appended to
 the row's cache step by step and never moved: which of them a beam descends from is
 kept as a boolean mask, so a step copies no cache when beams change places, and the
-encoder's keys and values are shared by all beams. Greedy search is a beam of 1.
+encoder's keys and values are shared by all beams. Greedy search is a beam of 1;
+sampling is a beam whose members take no notice of each other.
 """
 
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from t2t_keras.layers.masks import padding_mask
+from t2t_keras.decoding import constraints, sampling
+from t2t_keras.decoding.constraints import IMPOSSIBLE
+from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID
-from t2t_keras.transformer import Transformer
-
-_IMPOSSIBLE = -1e9
 
 
 class Hypotheses(NamedTuple):
@@ -35,9 +36,10 @@ class _State(NamedTuple):
 
     Attributes:
         row: `[rows]` int32, each one's place in the batch.
+        seed: `[rows]` int32, what random draws depend on.
         limit: `[rows]` int32, the most tokens each may have, the end included.
-        memory_mask: `[rows, 1, 1, source]` bool.
-        cache: Keys and values, as of `Transformer.empty_cache`.
+        prefix: `[rows, prefix]` int32, what the outputs begin with, 0 for padding.
+        cache: Keys and values, as of `Ensemble.start`.
         ancestors: `[rows, beam, step * beam]` bool, the cached positions that each
             beam descends from.
         ids: `[rows, beam, step]` int32, tokens of the beams.
@@ -47,8 +49,9 @@ class _State(NamedTuple):
     """
 
     row: tf.Tensor
+    seed: tf.Tensor
     limit: tf.Tensor
-    memory_mask: tf.Tensor
+    prefix: tf.Tensor
     cache: Any
     ancestors: tf.Tensor
     ids: tf.Tensor
@@ -70,62 +73,68 @@ def length_penalty_of(length: tf.Tensor, alpha: float) -> tf.Tensor:
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
 
-def beam_search(
-    model: Transformer,
+class _Choice(NamedTuple):
+    """How the beams of a step go on.
+
+    Attributes:
+        parents: `[rows, n]` int32, the beam that each candidate continues.
+        tokens: `[rows, n]` int32, what with.
+        log_probs: `[rows, n]` float32, of the whole, the best first.
+    """
+
+    parents: tf.Tensor
+    tokens: tf.Tensor
+    log_probs: tf.Tensor
+
+
+def search(
+    ensemble: Ensemble,
     source: tf.Tensor,
-    beam_size: int = 4,
-    length_penalty: float = 0.6,
-    max_extra_length: int = 50,
-    n_best: int = 1,
+    options: SearchOptions,
+    prefix: tf.Tensor | None = None,
+    row_seeds: tf.Tensor | None = None,
 ) -> Hypotheses:
-    """Finds the likeliest translations. Meant to be called in a `tf.function`.
+    """Finds the likeliest translations, or draws some. To be called in a `tf.function`.
 
     A sentence is finished when no beam can, at any length it may still reach, score
     higher than its `n_best`-th finished hypothesis; it then leaves the batch.
 
     Args:
-        model: The model.
+        ensemble: The models.
         source: `[batch, source]` int32 ids, each row ended and padded.
-        beam_size: Number of beams. Default 4.
-        length_penalty: Exponent of the length penalty. Default 0.6.
-        max_extra_length: How many tokens longer than its source an output may be.
-            Default 50.
-        n_best: How many hypotheses must be the best that there are. Default 1.
+        options: How to search.
+        prefix: `[batch, prefix]` int32 ids that the outputs begin with, 0 for padding.
+            Default none.
+        row_seeds: `[batch]` int32, what draws of a sentence depend on beside the seed.
+            Default the places in the batch.
 
     Returns:
         `beam_size` hypotheses of each row, the best first. One that reached its
         greatest length is cut there.
     """
+    beam_size = options.beam_size
     batch = tf.shape(source)[0]
-    limit = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + max_extra_length
+    if prefix is None:
+        prefix = tf.zeros([batch, 0], tf.int32)
+    limit = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
+    limit += options.max_extra_length
+    limit = tf.maximum(limit, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
     steps = tf.reduce_max(tf.concat([limit, [0]], axis=0))
-    vocab_size = model.target_embedding.vocab_size
-    candidates = min(2 * beam_size, vocab_size)
-    # Padding and start are no output, whatever the model scores them.
-    forbidden = tf.scatter_nd(
-        [[PAD_ID], [BOS_ID]], [_IMPOSSIBLE, _IMPOSSIBLE], [vocab_size]
-    )
+    candidates = min(2 * beam_size, ensemble.vocab_size)
 
-    def search_step(step: tf.Tensor, state: _State) -> _State:
-        previous = tf.cond(
-            step > 0,
-            lambda: state.ids[:, :, -1],
-            lambda: tf.fill(tf.shape(state.log_probs), BOS_ID),
-        )
-        itself = tf.eye(beam_size, batch_shape=[tf.shape(previous)[0]], dtype=tf.bool)
-        ancestors = tf.concat([state.ancestors, itself], axis=2)
-        logits, cache = model.decode(
-            previous,
-            None,
-            state.memory_mask,
-            self_attention_mask=ancestors[:, tf.newaxis],
-            positions=tf.fill([beam_size], step),
-            cache=state.cache,
-        )
-        logits = tf.cast(logits, tf.float32) + forbidden
-        # The best of each beam are picked before anything is normalized.
-        best, tokens = tf.math.top_k(logits, candidates)
+    def constrain(logits: tf.Tensor, step: tf.Tensor, state: _State) -> tf.Tensor:
+        if options.min_length:
+            logits = constraints.forbid_early_end(logits, step, options.min_length)
+        if options.no_repeat_ngram:
+            logits = constraints.forbid_repeated_ngrams(
+                logits, state.ids, options.no_repeat_ngram
+            )
+        return constraints.force(logits, step, state.prefix)
+
+    def choose_best(logits: tf.Tensor, step: tf.Tensor, state: _State) -> _Choice:
         log_sum = tf.reduce_logsumexp(logits, axis=2, keepdims=True)
+        # The best of each beam are picked before anything is normalized.
+        best, tokens = tf.math.top_k(constrain(logits, step, state), candidates)
         log_probs = state.log_probs[:, :, tf.newaxis] + best - log_sum
         # [rows, beam, candidates] -> [rows, beam * candidates]
         flat = [tf.shape(log_probs)[0], beam_size * candidates]
@@ -133,20 +142,45 @@ def beam_search(
             tf.reshape(log_probs, flat), min(2 * beam_size, beam_size * candidates)
         )
         tokens = tf.gather(tf.reshape(tokens, flat), chosen, batch_dims=1)
-        parents = chosen // candidates
+        return _Choice(chosen // candidates, tokens, log_probs)
+
+    def choose_at_random(logits: tf.Tensor, step: tf.Tensor, state: _State) -> _Choice:
+        constrained = constrain(logits, step, state)
+        tokens = sampling.draw(constrained, step, state.seed, options)
+        # What counts is the likelihood under the model, whatever was drawn from.
+        log_probs = tf.gather(tf.nn.log_softmax(logits), tokens, batch_dims=2)
+        parents = tf.zeros_like(tokens) + tf.range(beam_size)
+        return _Choice(parents, tokens, state.log_probs + log_probs)
+
+    choose = choose_at_random if options.sample else choose_best
+
+    def search_step(step: tf.Tensor, state: _State) -> _State:
+        previous = tf.cond(
+            step > 0,
+            lambda: state.ids[:, :, -1],
+            lambda: tf.fill(tf.shape(state.log_probs), BOS_ID),
+        )
+        previous = tf.ensure_shape(previous, [None, beam_size])
+        itself = tf.eye(beam_size, batch_shape=[tf.shape(previous)[0]], dtype=tf.bool)
+        ancestors = tf.concat([state.ancestors, itself], axis=2)
+        logits, cache = ensemble.step(previous, step, ancestors, state.cache)
+        choice = choose(logits, step, state)
         ids = tf.concat(
-            [tf.gather(state.ids, parents, batch_dims=1), tokens[:, :, tf.newaxis]],
+            [
+                tf.gather(state.ids, choice.parents, batch_dims=1),
+                choice.tokens[:, :, tf.newaxis],
+            ],
             axis=2,
         )
 
-        ends = tokens == EOS_ID
-        scores = log_probs / length_penalty_of(step + 1, length_penalty)
+        ends = choice.tokens == EOS_ID
+        scores = choice.log_probs / length_penalty_of(step + 1, options.length_penalty)
         # An end counts where it would have been kept as a beam, so that a beam of 1 is
         # greedy; and a beam that began as a copy of the first is no hypothesis.
-        is_kept = tf.range(tf.shape(tokens)[1]) < beam_size
-        is_finished = ends & is_kept & (log_probs > _IMPOSSIBLE / 2)
+        is_kept = tf.range(tf.shape(choice.tokens)[1]) < beam_size
+        is_finished = ends & is_kept & (choice.log_probs > IMPOSSIBLE / 2)
         done_scores = tf.concat(
-            [state.done_scores, tf.where(is_finished, scores, _IMPOSSIBLE)], axis=1
+            [state.done_scores, tf.where(is_finished, scores, IMPOSSIBLE)], axis=1
         )
         done_ids = tf.concat(
             [tf.pad(state.done_ids, [[0, 0], [0, 0], [0, 1]]), ids], axis=1
@@ -154,9 +188,13 @@ def beam_search(
         done_scores, kept = tf.math.top_k(done_scores, beam_size)
         done_ids = tf.gather(done_ids, kept, batch_dims=1)
 
-        alive = tf.where(ends, 2 * _IMPOSSIBLE, log_probs)
-        alive_log_probs, kept = tf.math.top_k(alive, beam_size)
-        parents = tf.gather(parents, kept, batch_dims=1)
+        alive = tf.where(ends, 2 * IMPOSSIBLE, choice.log_probs)
+        if options.sample:  # Each keeps its place, and its own draws.
+            alive_log_probs = tf.maximum(alive, 2 * IMPOSSIBLE)
+            kept = tf.zeros_like(choice.parents) + tf.range(beam_size)
+        else:
+            alive_log_probs, kept = tf.math.top_k(alive, beam_size)
+        parents = tf.gather(choice.parents, kept, batch_dims=1)
         return state._replace(
             cache=cache,
             ancestors=tf.gather(ancestors, parents, batch_dims=1),
@@ -168,21 +206,31 @@ def beam_search(
 
     def is_unfinished(step: tf.Tensor, state: _State) -> tf.Tensor:
         """Tells which rows may still find something better, `[rows]` bool."""
+        if options.sample:
+            alive = tf.reduce_any(state.log_probs > IMPOSSIBLE / 2, axis=1)
+            return (step < state.limit) & alive
         if beam_size == 1:  # Greedy search ends with its sentence.
-            return (step < state.limit) & (state.done_scores[:, 0] < _IMPOSSIBLE / 2)
-        most = length_penalty_of(state.limit, length_penalty)
+            return (step < state.limit) & (state.done_scores[:, 0] < IMPOSSIBLE / 2)
+        most = length_penalty_of(state.limit, options.length_penalty)
         reachable = state.log_probs[:, 0] / most
-        return (step < state.limit) & (reachable > state.done_scores[:, n_best - 1])
+        worst = state.done_scores[:, options.n_best - 1]
+        return (step < state.limit) & (reachable > worst)
 
     def record(
         step: tf.Tensor, state: _State, found: Hypotheses, rows: tf.Tensor
     ) -> Hypotheses:
         """Writes the results of some rows into those of the whole batch."""
-        # A row that was cut off before any end has unfinished hypotheses only.
-        unfinished = state.log_probs / length_penalty_of(step, length_penalty)
-        none_done = state.done_scores[:, :1] < _IMPOSSIBLE / 2
-        scores = tf.where(none_done, unfinished, state.done_scores)
-        ids = tf.where(none_done[:, :, tf.newaxis], state.ids, state.done_ids)
+        unfinished = state.log_probs / length_penalty_of(step, options.length_penalty)
+        if options.sample:  # Every draw counts, those that were cut off too.
+            scores = tf.concat([state.done_scores, unfinished], axis=1)
+            ids = tf.concat([state.done_ids, state.ids], axis=1)
+            scores, kept = tf.math.top_k(scores, beam_size)
+            ids = tf.gather(ids, kept, batch_dims=1)
+        else:
+            # A row that was cut off before any end has unfinished hypotheses only.
+            none_done = state.done_scores[:, :1] < IMPOSSIBLE / 2
+            scores = tf.where(none_done, unfinished, state.done_scores)
+            ids = tf.where(none_done[:, :, tf.newaxis], state.ids, state.done_ids)
         ids = tf.where(ids == EOS_ID, PAD_ID, ids)
         ids = tf.pad(
             tf.boolean_mask(ids, rows), [[0, 0], [0, 0], [0, steps - tf.shape(ids)[2]]]
@@ -207,20 +255,20 @@ def beam_search(
         state, found = tf.cond(tf.reduce_all(unfinished), lambda: (state, found), leave)
         return step, state, found
 
-    memory = model.encode(source)
-    cache = model.empty_cache(memory)
     beams = tf.fill([batch, beam_size], 0.0)
-    first_only = tf.one_hot(0, beam_size, on_value=0.0, off_value=_IMPOSSIBLE)
+    # Beams begin alike: all but the first would repeat it.
+    others = 0.0 if options.sample else IMPOSSIBLE
     state = _State(
         row=tf.range(batch),
+        seed=tf.range(batch) if row_seeds is None else row_seeds,
         limit=limit,
-        memory_mask=padding_mask(source),
-        cache=cache,
+        prefix=prefix,
+        cache=ensemble.start(source),
         ancestors=tf.zeros([batch, beam_size, 0], tf.bool),
         ids=tf.zeros([batch, beam_size, 0], tf.int32),
-        log_probs=beams + first_only,
+        log_probs=beams + tf.one_hot(0, beam_size, 0.0, others),
         done_ids=tf.zeros([batch, beam_size, 0], tf.int32),
-        done_scores=beams + _IMPOSSIBLE,
+        done_scores=beams + IMPOSSIBLE,
     )
     found = Hypotheses(tf.zeros([batch, beam_size, steps], tf.int32), beams)
     # Rows leave (axis 0), and what has a third axis grows along it.

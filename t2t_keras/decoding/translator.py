@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,17 @@ import tensorflow as tf
 
 from t2t_keras.data.examples import append_eos
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.decoding.search import Hypotheses, beam_search
+from t2t_keras.decoding.constraints import IMPOSSIBLE
+from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.scoring import TokenScores, align_words, score_tokens
+from t2t_keras.decoding.search import Hypotheses, search
+from t2t_keras.tokens import PAD_ID
 from t2t_keras.transformer import Transformer
+
+OK, EMPTY, TOO_LONG = "ok", "empty", "too_long"
+"""What may be said of a sentence: translated; empty, and so is its translation; or
+longer than `max_input_tokens`, and translated up to there."""
 
 
 class Translation(NamedTuple):
@@ -20,23 +29,36 @@ class Translation(NamedTuple):
     Attributes:
         text: The translation; empty for an empty sentence.
         score: Log-probability over length penalty; 0 for an empty sentence.
+        status: `OK`, `EMPTY` or `TOO_LONG`.
     """
 
     text: str
     score: float
+    status: str = OK
+
+
+class Details(NamedTuple):
+    """A translation, token by token.
+
+    Attributes:
+        tokens: The text of its tokens.
+        token_scores: The log-probability of each, the end's last.
+        alignment: For each of its words the word of the source that it comes from:
+            pairs of source and target, numbered from 0.
+    """
+
+    tokens: list[str]
+    token_scores: list[float]
+    alignment: list[tuple[int, int]]
 
 
 class Translator:
-    """Translates sentences by beam search.
+    """Translates sentences by beam search, or draws translations.
 
     Args:
-        model: The trained model.
-        tokenizers: The tokenizers that it was trained with.
-        beam_size: Number of beams; 1 is greedy search. Default 4.
-        length_penalty: Exponent of the length penalty. Default 0.6.
-        max_extra_length: How many tokens longer than its source an output may be.
-            Default 50.
-        n_best: Number of hypotheses for each sentence. Default 1.
+        models: The trained model, or several of one vocabulary: an ensemble.
+        tokenizers: The tokenizers that they were trained with.
+        options: How to search. Default `SearchOptions()`.
         batch_tokens: The most source positions of a batch, padding included.
             Default 2,048.
         max_input_tokens: A longer sentence is cut after this many tokens. Default
@@ -44,102 +66,175 @@ class Translator:
 
     Attributes:
         truncated: Number of sentences that were cut so far.
-
-    Raises:
-        ValueError: If an argument is out of its range.
     """
 
     def __init__(
         self,
-        model: Transformer,
+        models: Transformer | Sequence[Transformer],
         tokenizers: TokenizerPair,
-        beam_size: int = 4,
-        length_penalty: float = 0.6,
-        max_extra_length: int = 50,
-        n_best: int = 1,
+        options: SearchOptions | None = None,
         batch_tokens: int = 2048,
         max_input_tokens: int = 1024,
     ) -> None:
-        for name, value, least in (
-            ("beam_size", beam_size, 1),
-            ("n_best", n_best, 1),
-            ("length_penalty", length_penalty, 0),
-            ("max_extra_length", max_extra_length, 1),
-        ):
-            if value < least:
-                raise ValueError(f"{name} is at least {least}. Received: {value}")
-        if n_best > beam_size:
-            raise ValueError(
-                "There are no more hypotheses than beams. Received: "
-                f"n_best={n_best}, beam_size={beam_size}"
-            )
+        self.options = options or SearchOptions()
         self._tokenizers = tokenizers
-        self.n_best = n_best
         self._batch_tokens = batch_tokens
         self.max_input_tokens = max_input_tokens
         self.truncated = 0
+        self._drawn = 0
+        single = isinstance(models, Transformer)
+        ensemble = Ensemble([models] if single else models)  # type: ignore[list-item]
+        ids = tf.TensorSpec([None, None], tf.int32)
 
         @tf.function(
-            input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False
+            input_signature=[ids, ids, tf.TensorSpec([None], tf.int32)], autograph=False
         )
-        def search(source: tf.Tensor) -> Hypotheses:
-            return beam_search(
-                model, source, beam_size, length_penalty, max_extra_length, n_best
-            )
+        def search_batch(
+            source: tf.Tensor, prefix: tf.Tensor, row_seeds: tf.Tensor
+        ) -> Hypotheses:
+            return search(ensemble, source, self.options, prefix, row_seeds)
 
-        self._search = search
+        @tf.function(input_signature=[ids, ids], autograph=False)
+        def score_batch(source: tf.Tensor, target: tf.Tensor) -> TokenScores:
+            return score_tokens(ensemble, source, target)
 
-    def translate(self, sentences: Iterable[str]) -> list[list[Translation]]:
+        self._search = search_batch
+        self._score = score_batch
+
+    def translate(
+        self, sentences: Iterable[str], prefixes: Iterable[str] | None = None
+    ) -> list[list[Translation]]:
         """Translates sentences together; results are in their order.
 
         Args:
             sentences: Any number of sentences, empty ones among them.
+            prefixes: What each translation is to begin with. Default nothing.
 
         Returns:
             For each sentence its hypotheses, the best first: at most `n_best`, and
             at least one.
         """
         sentences = list(sentences)
-        results: list[list[Translation]] = [[Translation("", 0.0)] for _ in sentences]
+        results = [[Translation("", 0.0, EMPTY)] for _ in sentences]
         if not sentences:
             return results
+        ids, lengths, too_long = self._source_ids(sentences)
+        self.truncated += int(too_long.sum())
+        begun = self._target_ids(prefixes, len(sentences))
+        # A sentence draws the same whatever else is translated with it.
+        seeds = np.arange(self._drawn, self._drawn + len(sentences), dtype=np.int32)
+        self._drawn += len(sentences)
+        for batch in self._batches(lengths):
+            found = self._search(
+                append_eos(tf.gather(ids, batch)).to_tensor(),
+                tf.gather(begun, batch).to_tensor(),
+                tf.constant(seeds[batch]),
+            )
+            texts, scores = self._texts(found)
+            for index, row_texts, row_scores in zip(batch, texts, scores, strict=True):
+                status = TOO_LONG if too_long[index] else OK
+                results[index] = [
+                    Translation(text.decode("utf-8", "replace"), float(score), status)
+                    for text, score in zip(row_texts, row_scores, strict=True)
+                    # A beam that found fewer hypotheses fills up with impossible ones.
+                    if score > IMPOSSIBLE / 1000
+                ]
+        return results
+
+    def _source_ids(
+        self, sentences: list[str]
+    ) -> tuple[tf.RaggedTensor, np.ndarray, np.ndarray]:
+        """Returns ids, their numbers, and which sentences had to be cut."""
         ids = self._tokenizers.source.tokenize(tf.constant(sentences))
         lengths = ids.row_lengths().numpy()
-        self.truncated += int((lengths > self.max_input_tokens).sum())
-        ids = ids[:, : self.max_input_tokens]
-        lengths = np.minimum(lengths, self.max_input_tokens)
+        too_long = lengths > self.max_input_tokens
+        return (
+            tf.cast(ids[:, : self.max_input_tokens], tf.int32),
+            np.minimum(lengths, self.max_input_tokens),
+            too_long,
+        )
+
+    def _target_ids(
+        self, sentences: Iterable[str] | None, number: int
+    ) -> tf.RaggedTensor:
+        sentences = [""] * number if sentences is None else list(sentences)
+        if len(sentences) != number:
+            raise ValueError(
+                "There must be as many target as source sentences. Received: "
+                f"{len(sentences)} and {number}"
+            )
+        ids = self._tokenizers.target.tokenize(tf.constant(sentences))
+        return tf.cast(ids, tf.int32)
+
+    def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
+        """Yields the places of sentences of similar length, longest first."""
         order = np.argsort(lengths, kind="stable")[::-1]
         order = order[lengths[order] > 0]
         start = 0
         while start < len(order):
             rows = max(1, self._batch_tokens // int(lengths[order[start]] + 1))
-            batch = order[start : start + rows]
-            for index, translations in zip(
-                batch, self._translate_batch(tf.gather(ids, batch)), strict=True
-            ):
-                results[index] = translations
+            yield order[start : start + rows]
             start += rows
-        return results
 
-    def _translate_batch(self, ids: tf.RaggedTensor) -> list[list[Translation]]:
-        found = self._search(append_eos(ids).to_tensor())
+    def _texts(self, found: Hypotheses) -> tuple[np.ndarray, np.ndarray]:
+        n_best = self.options.n_best
         # [batch, beam, length] -> [batch * n_best, (tokens)]
-        best = found.ids[:, : self.n_best]
+        best = found.ids[:, :n_best]
         flat = tf.reshape(best, [-1, tf.shape(best)[2]])
         texts = self._tokenizers.target.detokenize(
-            tf.RaggedTensor.from_tensor(flat, padding=0)
+            tf.RaggedTensor.from_tensor(flat, padding=PAD_ID)
         )
-        texts = texts.numpy().reshape([-1, self.n_best])
-        scores = found.scores[:, : self.n_best].numpy()
-        return [
-            [
-                Translation(text.decode("utf-8", "replace"), float(score))
-                for text, score in zip(row_texts, row_scores, strict=True)
-                # A beam that found fewer hypotheses fills up with impossible ones.
-                if score > -1e6
-            ]
-            for row_texts, row_scores in zip(texts, scores, strict=True)
-        ]
+        return texts.numpy().reshape([-1, n_best]), found.scores[:, :n_best].numpy()
+
+    def details(
+        self, sentences: Sequence[str], translations: Sequence[str]
+    ) -> list[Details]:
+        """Looks at given translations token by token.
+
+        Args:
+            sentences: Sources, cut like those of `translate`.
+            translations: A translation of each: found ones, or a user's own.
+
+        Returns:
+            What there is to see of each; nothing where the source is empty.
+
+        Raises:
+            ValueError: If there are not as many of both.
+        """
+        results = [Details([], [], []) for _ in sentences]
+        if not sentences:
+            return results
+        source, lengths, _ = self._source_ids(list(sentences))
+        target = self._target_ids(translations, len(sentences))
+        pieces = self._tokenizers.source.pieces(), self._tokenizers.target.pieces()
+        # Either side may be the longer one.
+        sizes = np.maximum(lengths, target.row_lengths().numpy())
+        for batch in self._batches(np.where(lengths > 0, sizes, 0)):
+            source_ids, target_ids = (tf.gather(x, batch) for x in (source, target))
+            log_probs, attention = self._score(
+                append_eos(source_ids).to_tensor(), append_eos(target_ids).to_tensor()
+            )
+            rows = zip(
+                batch,
+                source_ids.to_list(),
+                target_ids.to_list(),
+                log_probs.numpy(),
+                attention.numpy(),
+                strict=True,
+            )
+            for index, row_source, row_target, row_scores, row_attention in rows:
+                heard = [pieces[0][i] for i in row_source]
+                said = [pieces[1][i] for i in row_target]
+                results[index] = Details(
+                    said,
+                    row_scores[: len(said) + 1].tolist(),
+                    align_words(
+                        row_attention[: len(said), : len(heard)],
+                        self._tokenizers.source.words(heard),
+                        self._tokenizers.target.words(said),
+                    ),
+                )
+        return results
 
     def stream(
         self, sentences: Iterable[str], window: int = 2048, wait: bool = False
@@ -161,31 +256,47 @@ class Translator:
         Raises:
             Exception: What the iterable raises, after the sentences before it.
         """
-        arrived: queue.Queue[str | None] = queue.Queue(maxsize=window)
-        failure: list[Exception] = []
-
-        def read() -> None:
-            try:
-                for sentence in sentences:
-                    arrived.put(sentence)
-            except Exception as error:
-                failure.append(error)
-            arrived.put(None)
-
-        threading.Thread(target=read, daemon=True).start()
-        ended = False
-        while not ended:
-            pending: list[str] = []
-            item = arrived.get()
-            while item is not None:
-                pending.append(item)
-                if len(pending) == window:
-                    break
-                try:
-                    item = arrived.get(block=wait)
-                except queue.Empty:
-                    break
-            ended = item is None
+        for pending in windows(sentences, window, wait):
             yield from self.translate(pending)
-        if failure:
-            raise failure[0]
+
+
+def windows(items: Iterable[str], size: int, wait: bool = False) -> Iterator[list[str]]:
+    """Groups items as they come, without making any wait for one that has not come.
+
+    Args:
+        items: An iterable that may block.
+        size: The most items of a group.
+        wait: Whether to wait until a group is full. Default False.
+
+    Raises:
+        Exception: What the iterable raises, after the items before it.
+    """
+    arrived: queue.Queue[str | None] = queue.Queue(maxsize=size)
+    failure: list[Exception] = []
+
+    def read() -> None:
+        try:
+            for item in items:
+                arrived.put(item)
+        except Exception as error:
+            failure.append(error)
+        arrived.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    ended = False
+    while not ended:
+        pending: list[str] = []
+        item = arrived.get()
+        while item is not None:
+            pending.append(item)
+            if len(pending) == size:
+                break
+            try:
+                item = arrived.get(block=wait)
+            except queue.Empty:
+                break
+        ended = item is None
+        if pending:
+            yield pending
+    if failure:
+        raise failure[0]

@@ -12,6 +12,7 @@ from t2t_keras.training.checkpoints import (
     CheckpointStore,
     variable_arrays,
 )
+from t2t_keras.training.metrics import perplexity_of
 from t2t_keras.training.trainer import Trainer
 
 Logs = dict[str, Any]
@@ -22,8 +23,8 @@ class ProgressReport(keras.callbacks.Callback):
 
     Args:
         show: Receives "step" and the figures of the steps since it was last called:
-            "step", "done" (share of the training, 0 to 1), "epoch", "loss" (their
-            mean), "perplexity", "learning_rate", "tokens_per_second", "skipped" (so
+            "step", "done" (share of the training, 0 to 1), "epoch", their mean "loss"
+            and "perplexity", "learning_rate", "tokens_per_second", "skipped" (so
             far) and "seconds_left"; or "dev" and the figures of the held-back data.
         fraction: Tells how much of the training is done, 0 to 1.
         every_seconds: Seconds between calls. Default 10.
@@ -49,7 +50,7 @@ class ProgressReport(keras.callbacks.Callback):
 
     def _start_line(self) -> None:
         self._shown = time.monotonic()
-        self._tokens = self._loss = 0.0
+        self._tokens = self._loss = self._nll = 0.0
         self._steps = 0
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
@@ -58,6 +59,7 @@ class ProgressReport(keras.callbacks.Callback):
         self._skipped += int(logs["skipped"])
         self._tokens += logs["tokens"]
         self._loss += logs["loss"]
+        self._nll += logs["nll"]
         self._steps += 1
         now = time.monotonic()
         if now - self._shown < self._every_seconds:
@@ -72,7 +74,7 @@ class ProgressReport(keras.callbacks.Callback):
                 "done": fraction,
                 "epoch": logs["epoch"] + (logs["batch"] + 1) / logs["batches"],
                 "loss": self._loss / self._steps,
-                "perplexity": logs["perplexity"],
+                "perplexity": perplexity_of(self._nll / self._steps),
                 "learning_rate": logs["learning_rate"],
                 "tokens_per_second": self._tokens / max(now - self._shown, 1e-9),
                 "skipped": self._skipped,

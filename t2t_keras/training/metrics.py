@@ -61,9 +61,13 @@ def token_metrics(sums: Iterable[float] | np.ndarray) -> dict[str, float]:
     return {
         "loss": total["smoothed"] / target,
         "nll": nll,
-        # A diverged run's likelihood may be beyond what a float can exponentiate.
-        "perplexity": math.exp(min(nll, 700.0)) if math.isfinite(nll) else nll,
+        "perplexity": perplexity_of(nll),
         "accuracy": total["correct"] / target,
         "tokens": tokens,
         "non_padding": tokens / max(total["positions"], 1.0),
     }
+
+
+def perplexity_of(nll: float) -> float:
+    """Returns exp(nll), a diverged run's greatest float instead of an overflow."""
+    return math.exp(min(nll, 700.0)) if math.isfinite(nll) else nll

@@ -150,10 +150,17 @@ def test_invalid_utf8_is_located(tmp_path, name):
         list(text_corpus([other], [str(path)]).read("train"))
 
 
-@pytest.mark.parametrize("name", ["absent", "absent.gz", "."])
-def test_a_missing_file_is_named(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("absent", "No such file: {}"),
+        ("absent.gz", "No such file: {}"),
+        (".", "{} is a directory; a file is needed"),
+    ],
+)
+def test_a_missing_file_is_named(tmp_path, name, message):
     path = tmp_path / name
-    with pytest.raises(ValueError, match=f"No such file: {path}"):
+    with pytest.raises(ValueError, match=message.format(path)):
         list(text_corpus([str(path)]).read("train"))
 
 
@@ -188,7 +195,7 @@ def test_a_damaged_gzip_file_is_named(tmp_path, damage):
 def test_wrong_columns_are_located(tmp_path, line, columns):
     path = write(tmp_path / "x.tsv", ["a\tb", "", line])
     with pytest.raises(
-        ValueError, match=rf"x\.tsv:3: expected two columns .* found {columns} columns"
+        ValueError, match=rf"x\.tsv:3: expected two columns .* found {columns}\."
     ):
         list(text_corpus([path]).read("train"))
 

@@ -222,14 +222,14 @@ def test_small_text_gives_a_smaller_vocabulary(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vocabulary_too_small_for_the_characters(kind):
-    with pytest.raises(ValueError, match="vocabulary of 10 tokens"):
+    with pytest.raises(ValueError, match=r"vocabulary of 10 tokens .* --vocab_size"):
         TokenizerPair.train(lambda: WORDS, kind, 10, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pairs", [[], [("", " ")] * 3])
 def test_no_text_to_learn_from(kind, pairs):
-    with pytest.raises(ValueError, match="vocabulary of 100 tokens"):
+    with pytest.raises(ValueError, match=r"vocabulary (of 100 tokens )?can be learned"):
         TokenizerPair.train(lambda: pairs, kind, 100, True)
 
 

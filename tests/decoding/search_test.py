@@ -1,5 +1,6 @@
 """Beam search against a slow search in NumPy without a cache."""
 
+import itertools
 import sys
 
 import keras
@@ -9,7 +10,12 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import Transformer
-from t2t_keras.decoding.search import beam_search, length_penalty_of
+from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.sampling import draw
+from t2t_keras.decoding.scoring import align_words, score_tokens
+from t2t_keras.decoding.search import length_penalty_of
+from t2t_keras.decoding.search import search as search_in_graph
 from t2t_keras.training.losses import LabelSmoothedCrossEntropy
 
 VOCAB = 20
@@ -84,9 +90,12 @@ def slow_search(weights, source, beams, alpha, extra, n_best):
     return [([t for t in tokens[1:] if t != 2], score) for tokens, score in done]
 
 
-def search(model, source, **arguments):
+def search(models, source, prefix=None, row_seeds=None, **options):
+    ensemble = Ensemble(models if isinstance(models, list) else [models])
     function = tf.function(
-        lambda source: beam_search(model, source, **arguments),
+        lambda source: search_in_graph(
+            ensemble, source, SearchOptions(**options), prefix, row_seeds
+        ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
         autograph=False,
     )
@@ -177,10 +186,136 @@ def test_output_ends_at_the_limit(model):
         assert len(hypotheses[0][0]) <= (row > 0).sum() + 3
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_beam_finds_nothing_worse_than_greedy_does(model, alpha):
+    source = sources(seed=7, number=24)
+    arguments = {"length_penalty": alpha, "max_extra_length": 6}
+    greedy = search(model, source, beam_size=1, **arguments)
+    for beams in (2, 5):
+        wide = search(model, source, beam_size=beams, **arguments)
+        worse = [
+            (one[0], other[0])
+            for one, other in zip(greedy, wide, strict=True)
+            if other[0][1] < one[0][1] - 1e-4
+        ]
+        # Beam search may lose the greedy path; on this model and these sentences
+        # it does not.
+        assert not worse
+
+
+def test_an_ensemble_averages_probabilities(model):
+    other = Transformer(
+        VOCAB, num_layers=1, d_model=8, d_ff=16, num_heads=2, dropout=0, seed=3
+    )
+    source = sources(seed=11)
+    ensemble, ids = Ensemble([model, other]), tf.constant([[5, 6, 2]])
+    target = tf.constant([[5, 7, 2]])
+    scores = score_tokens(ensemble, ids, target).log_probs
+    shifted = tf.constant([[1, 5, 7]])
+    each = []
+    for one in (model, other):
+        likely = tf.nn.softmax(one({"source": ids, "target": shifted}))[..., 2:]
+        # Padding and start, the first two, are no output.
+        likely /= tf.reduce_sum(likely, axis=-1, keepdims=True)
+        each.append(tf.pad(likely, [[0, 0], [0, 0], [2, 0]]))
+    expected = tf.gather(tf.math.log((each[0] + each[1]) / 2), target, batch_dims=2)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    # The same model twice is that model.
+    assert search([model, model], source)[0][0][0] == search(model, source)[0][0][0]
+    # What the search says of its finds is what scoring them says.
+    found = search([model, other], source, length_penalty=0.0, max_extra_length=20)
+    for row, hypotheses in zip(source, found, strict=True):
+        tokens, score = hypotheses[0]
+        row = tf.constant(row[row > 0][None])
+        again = score_tokens(ensemble, row, tf.constant([[*tokens, 2]])).log_probs
+        if len(tokens) < row.shape[1] + 20:
+            assert score == pytest.approx(float(tf.reduce_sum(again)), abs=1e-4)
+    with pytest.raises(ValueError, match="one vocabulary"):
+        Ensemble([model, Transformer(9, num_layers=1, d_model=8, num_heads=2)])
+    with pytest.raises(ValueError, match="at least one"):
+        Ensemble([])
+
+
+def test_constraints_are_kept(model):
+    source = sources(seed=13, number=12)
+    for hypotheses in search(model, source, min_length=9):
+        assert len(hypotheses[0][0]) >= 9
+    free = search(model, source, max_extra_length=12, min_length=12)
+    ruled = search(model, source, max_extra_length=12, min_length=12, no_repeat_ngram=2)
+
+    def repeats(tokens):
+        pairs = list(itertools.pairwise(tokens))
+        return len(pairs) - len(set(pairs))
+
+    assert sum(repeats(best[0][0]) for best in free) > 0
+    assert sum(repeats(best[0][0]) for best in ruled) == 0
+
+
+def test_a_prefix_is_kept_and_scored(model):
+    source = sources(seed=17, number=5)
+    prefix = np.zeros([5, 3], np.int32)
+    prefix[0] = 7, 8, 9
+    prefix[1, 0] = 11
+    arguments = {"max_extra_length": 20, "length_penalty": 0.0}
+    found = search(model, source, prefix=tf.constant(prefix), **arguments)
+    free = search(model, source, **arguments)
+    assert found[0][0][0][:3] == [7, 8, 9]
+    assert found[1][0][0][0] == 11
+    assert [h[0][0] for h in found[2:]] == [h[0][0] for h in free[2:]]
+    tokens, score = found[0][0]
+    row = tf.constant(source[0][source[0] > 0][None])
+    again = score_tokens(Ensemble([model]), row, tf.constant([[*tokens, 2]])).log_probs
+    assert score == pytest.approx(float(tf.reduce_sum(again)), abs=1e-4)
+
+
+def test_draws_follow_the_model(model):
+    row = sources(seed=19, number=1)
+    logits = model({"source": tf.constant(row), "target": tf.constant([[1]])})[0, 0]
+    logits = logits.numpy()
+    logits[:2] = -np.inf
+    expected = np.exp(logits - np.logaddexp.reduce(logits))
+    # One token long, and many of them: each sentence's own draws.
+    number = 3000
+    found = search(
+        model,
+        np.repeat(row, number, axis=0),
+        beam_size=2,
+        sample=True,
+        max_extra_length=1,
+        prefix=tf.zeros([number, 0], tf.int32),
+    )
+    firsts = [tokens[0] if tokens else 2 for best in found for tokens, _ in best]
+    share = np.bincount(firsts, minlength=VOCAB) / len(firsts)
+    np.testing.assert_allclose(share, expected, atol=0.04)
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [({"top_k": 2}, 2), ({"top_p": 0.5}, None), ({"temperature": 1e-4}, 1)],
+)
+def test_draws_keep_to_the_likeliest(options, allowed):
+    logits = tf.math.log([[[0.1, 0.3, 0.25, 0.35]]])
+    chosen = SearchOptions(1, sample=True, **options)
+    drawn = {
+        int(draw(logits, tf.constant(0), tf.constant([row]), chosen)[0, 0])
+        for row in range(200)
+    }
+    ranked = [3, 1, 2, 0]
+    # 0.35 and 0.3 together reach one half.
+    assert drawn == set(ranked[: allowed or 2])
+
+
 def test_length_penalty_is_equation_14_of_wu_et_al():
     np.testing.assert_allclose(
         length_penalty_of(tf.constant([1, 7]), 0.6), [1.0, 2**0.6], rtol=1e-6
     )
+
+
+def test_words_are_aligned_by_the_sum_of_their_tokens():
+    attention = np.array([[0.4, 0.3, 0.3], [0.5, 0.2, 0.3], [0.1, 0.1, 0.8]])
+    # Source words: tokens 0; 1 and 2. Target words: tokens 0 and 1; 2.
+    assert align_words(attention, [0, 1, 1], [0, 0, 1]) == [(1, 0), (1, 1)]
+    assert align_words(np.zeros([0, 0]), [], []) == []
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Sentences in, translations out: order, empty lines, streaming, bad arguments."""
 
+import dataclasses
 import queue
 import sys
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 from t2t_keras import Transformer
 from t2t_keras.data.subwords import SentencePieceTokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.translator import Translator
 
 LINES = [f"{word} {number}" for number in range(40) for word in ("the", "a dog", "no")]
@@ -29,7 +31,7 @@ def model(tokenizers):
 
 @pytest.fixture(scope="module")
 def translator(model, tokenizers):
-    return Translator(model, tokenizers, beam_size=2, max_extra_length=3)
+    return Translator(model, tokenizers, SearchOptions(beam_size=2, max_extra_length=3))
 
 
 def test_output_keeps_the_order_of_the_input(translator):
@@ -43,7 +45,8 @@ def test_output_keeps_the_order_of_the_input(translator):
 
 def test_empty_lines_give_empty_lines(translator):
     empty, full, blank = translator.translate(["", "the dog", " \t "])
-    assert empty == [("", 0.0)] == blank
+    assert empty == [("", 0.0, "empty")] == blank
+    assert full[0].status == "ok"
     assert full[0].score < 0
     assert translator.translate([]) == []
 
@@ -57,16 +60,17 @@ def test_odd_characters_break_nothing(translator):
 
 def test_a_line_of_ten_thousand_tokens_is_cut_and_counted(model, tokenizers):
     translator = Translator(
-        model, tokenizers, beam_size=1, max_extra_length=1, max_input_tokens=32
+        model, tokenizers, SearchOptions(1, max_extra_length=1), max_input_tokens=32
     )
     (result,) = translator.translate(["dog " * 10_000])
     (cut,) = translator.translate(["dog " * 10_000 + "no"])
     assert result == cut
+    assert result[0].status == "too_long"
     assert translator.truncated == 2
 
 
 def test_several_hypotheses_descend(model, tokenizers):
-    translator = Translator(model, tokenizers, beam_size=4, n_best=3)
+    translator = Translator(model, tokenizers, SearchOptions(beam_size=4, n_best=3))
     for found in translator.translate(LINES[:5]):
         assert 1 <= len(found) <= 3
         scores = [hypothesis.score for hypothesis in found]
@@ -118,7 +122,54 @@ def test_a_source_that_fails_is_reported_after_what_came_before(translator):
 def test_arguments_out_of_range_are_named(model, tokenizers, arguments):
     ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=rf"{name}.*{value}"):
-        Translator(model, tokenizers, **arguments)
+        Translator(model, tokenizers, SearchOptions(**arguments))
+
+
+def test_translations_begin_as_they_are_told_to(translator):
+    plain = translator.translate(LINES[:3])
+    begun = translator.translate(LINES[:3], ["no dog", "", "the"])
+    assert begun[0][0].text.startswith("no dog")
+    assert begun[1] == plain[1]
+    assert begun[2][0].text.startswith("the")
+    with pytest.raises(ValueError, match="Received: 1 and 2"):
+        translator.translate(LINES[:2], ["a"])
+
+
+def test_draws_depend_on_the_sentence_and_not_on_its_batch(model, tokenizers):
+    options = SearchOptions(4, n_best=4, sample=True, max_extra_length=5)
+
+    def drawn(lines, batch_tokens, seed=0):
+        chosen = dataclasses.replace(options, sample_seed=seed)
+        found = Translator(model, tokenizers, chosen, batch_tokens).translate(lines)
+        return [[hypothesis.text for hypothesis in row] for row in found]
+
+    together, in_batches = drawn(LINES[:9], 2048), drawn(LINES[:9], 8)
+    assert together == in_batches
+    assert drawn(LINES[:9], 2048, seed=1) != together
+    # Every draw is one of its own.
+    assert all(len(set(row)) > 1 for row in together)
+
+
+def test_details_show_tokens_scores_and_alignment(model, tokenizers):
+    translator = Translator(model, tokenizers, SearchOptions(1, length_penalty=0.0))
+    lines = ["the dog 12", "", "no"]
+    found = translator.translate(lines)
+    looked_at = translator.details(lines, [best[0].text for best in found])
+    assert looked_at[1] == ([], [], [])
+    for line, (best,), detail in zip(lines, found, looked_at, strict=True):
+        if not line:
+            continue
+        assert "".join(detail.tokens).replace("\u2581", " ").strip() == best.text
+        words = len(best.text.split())
+        assert [target for _, target in detail.alignment] == list(range(words))
+        assert {s for s, _ in detail.alignment} <= set(range(len(line.split())))
+        # One longer than the tokens: the end has a score too.
+        assert len(detail.token_scores) == len(detail.tokens) + 1
+    given = translator.details(["the dog"], ["no dog"])[0]
+    assert given.tokens[0].endswith("n") or given.tokens[0].startswith("\u2581")
+    assert sum(given.token_scores) < 0
+    with pytest.raises(ValueError, match="Received: 1 and 2"):
+        translator.details(LINES[:2], ["a"])
 
 
 def test_one_trace_serves_every_batch(translator):

@@ -54,6 +54,7 @@ def results(work_dir):
         "misaligned": text_flags(work_dir, "short.de", "misaligned"),
         "invalid utf-8": text_flags(work_dir, "latin.de", "latin"),
         "unknown flag": [*text_flags(work_dir, "train.de", "flag"), "--vocab_sice=60"],
+        "another corpus": text_flags(work_dir, "train.de", "other")[1:],
         "no data_dir": text_flags(work_dir, "train.de", "none")[:3],
         "nonempty": text_flags(work_dir, "train.de", "full"),
     }
@@ -89,6 +90,7 @@ def test_success(results, work_dir):
         ("invalid utf-8", "error: {}/latin.de:2: invalid UTF-8 at byte 7"),
         ("unknown flag", "error: Unknown command line flag 'vocab_sice'"),
         ("no data_dir", "error: --data_dir must be given."),
+        ("another corpus", "error: --train_source, --train_target needs --corpus=text"),
         ("nonempty", "error: {}/full is not "),
     ],
 )
@@ -102,7 +104,7 @@ def test_mistakes_are_told_in_a_message(results, work_dir, command, message):
 
 
 def test_failures_leave_nothing_behind(results, work_dir):
-    assert len(results) == 7
+    assert len(results) == 8
     assert {path.name for path in work_dir.iterdir()} == {
         *("train.en", "train.de", "short.de", "latin.de", "full", "new")
     }

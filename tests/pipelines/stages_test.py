@@ -151,6 +151,65 @@ def test_translate_answers_each_line_in_order(work):
     assert first == sorted(first, reverse=True)
 
 
+def test_json_shows_all_that_is_known(work):
+    model = f"--model_dir={work}/model"
+    lines = ["red one", "", "blue " * 2000]
+    shown = command.stage(
+        "translate",
+        model,
+        "--output_format=json",
+        "--n_best=2",
+        stdin="\n".join(lines).encode() + b"\n",
+    ).stdout
+    entries = [json.loads(line) for line in shown.splitlines()]
+    assert [entry["status"] for entry in entries] == ["ok", "empty", "too_long"]
+    assert [entry["source"] for entry in entries] == lines
+    best, second = entries[0]["hypotheses"]
+    assert best["score"] >= second["score"]
+    assert len(best["token_scores"]) == len(best["tokens"]) + 1
+    plain = command.stage("translate", model, stdin=b"red one\n").stdout
+    assert plain == best["text"] + "\n"
+
+
+def test_prefixes_ensembles_draws_and_scores(work, tmp_path):
+    model = f"--model_dir={work}/model"
+    begun = command.stage(
+        "translate", model, "--with_prefix", stdin=b"red one\tBLUE\nred\n"
+    ).stdout
+    assert begun.startswith("BLUE")
+    ensemble = ["--checkpoint=3,6", "--no_repeat_ngram=2", "--min_length=2"]
+    command.stage("translate", model, *ensemble, stdin=b"red one\n")
+    draws = ["--sample", "--beam_size=3", "--n_best=3", "--temperature=2"]
+    first, second, other = (
+        command.stage(
+            "translate", model, *draws, f"--sample_seed={seed}", stdin=b"red\n"
+        ).stdout
+        for seed in (1, 1, 2)
+    )
+    assert first == second != other
+    (tmp_path / "a").write_text("red one\n\nblue\n")
+    (tmp_path / "b").write_text("RED ONE\n\nBLUE\n")
+    scored = command.stage(
+        "score", model, f"--input={tmp_path}/a", f"--translations={tmp_path}/b"
+    )
+    sums = [line.split("\t") for line in scored.stdout.splitlines()]
+    for total, each in sums:
+        found = sum(map(float, each.split()))
+        assert float(total) == pytest.approx(found, abs=1e-2)
+    assert float(sums[0][0]) < 0 == float(sums[1][0])
+    assert "pairs 3" in scored.stderr
+    assert "perplexity" in scored.stderr
+    (tmp_path / "b").write_text("RED ONE\n")
+    refused = command.stage(
+        "score",
+        model,
+        f"--input={tmp_path}/a",
+        f"--translations={tmp_path}/b",
+        status=2,
+    )
+    assert f"{tmp_path}/a:2: this line has no counterpart" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("of_prepare", "of_train"),
     [
@@ -274,6 +333,8 @@ def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):
             "No such file: /no/a",
         ),
         ("translate", ["--bream_size=3"], 2, "bream_size"),
+        ("launch", [], 2, "The flags of t2t-train come after --"),
+        ("launch", ["--", "--workers=a:1"], 2, "sets the workers itself"),
         ("translate", ["stray", "--model_dir=x"], 2, "Unexpected arguments: stray"),
     ],
 )
@@ -304,12 +365,13 @@ def test_invalid_input_to_translate_names_the_line(work):
 
 
 @pytest.mark.parametrize(
-    "name", ["prepare", "train", "average", "evaluate", "translate"]
+    "name",
+    ["prepare", "train", "launch", "average", "evaluate", "score", "translate"],
 )
 def test_help_shows_the_stages_own_flags(name):
     shown = command.stage(name, "--help").stdout
     assert f"t2t-{name}" in shown
-    assert "_dir" in shown
+    assert "_dir" in shown or name == "launch"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,64 @@
+"""Drawing tokens at random, the same for a sentence whatever its batch."""
+
+import tensorflow as tf
+
+from t2t_keras.decoding.constraints import IMPOSSIBLE
+from t2t_keras.decoding.options import SearchOptions
+
+
+def draw(
+    logits: tf.Tensor, step: tf.Tensor, row_seeds: tf.Tensor, options: SearchOptions
+) -> tf.Tensor:
+    """Draws a token for each beam.
+
+    The likeliest token under logits disturbed by Gumbel noise is a draw from their
+    softmax. The noise is a function of (seed, sentence, beam, step, token) alone.
+
+    Args:
+        logits: `[rows, beam, vocab_size]` float32.
+        step: Scalar int32.
+        row_seeds: `[rows]` int32, a number for each sentence.
+        options: Temperature, top_k, top_p and seed.
+
+    Returns:
+        `[rows, beam]` int32.
+    """
+    logits = _likeliest(logits / options.temperature, options.top_k, options.top_p)
+    beam, vocab = logits.shape[1], tf.shape(logits)[2]
+    seed = tf.constant(options.sample_seed % 2**32, tf.uint32)
+    seed = _mix(tf.cast(row_seeds, tf.uint32), seed)
+    seed = _mix(seed, tf.cast(step, tf.uint32))
+    seed = _mix(seed[:, tf.newaxis], tf.range(beam)[tf.newaxis])
+    bits = _mix(seed[:, :, tf.newaxis], tf.range(vocab)[tf.newaxis, tf.newaxis])
+    # 24 bits are what a float32 holds; half a step keeps it off 0 and 1.
+    bits = tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32))
+    uniform = (tf.cast(bits, tf.float32) + 0.5) * 2.0**-24
+    noise = -tf.math.log(-tf.math.log(uniform))
+    return tf.argmax(logits + noise, axis=-1, output_type=tf.int32)
+
+
+def _mix(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Hashes two unsigned integers into one (the finalizer of MurmurHash3)."""
+
+    def constant(value: int) -> tf.Tensor:
+        return tf.constant(value, tf.uint32)
+
+    x = (x ^ (tf.cast(y, tf.uint32) * constant(0x9E3779B9))) + constant(0x7F4A7C15)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x = (x ^ tf.bitwise.right_shift(x, constant(shift))) * constant(factor)
+    return x ^ tf.bitwise.right_shift(x, constant(16))
+
+
+def _likeliest(logits: tf.Tensor, top_k: int, top_p: float) -> tf.Tensor:
+    """Makes all but the likeliest tokens impossible; the first one always stays."""
+    if top_k:
+        best, _ = tf.math.top_k(logits, tf.minimum(top_k, tf.shape(logits)[-1]))
+        logits = tf.where(logits < best[..., -1:], IMPOSSIBLE, logits)
+    if top_p < 1:
+        descending = tf.sort(logits, direction="DESCENDING")
+        before = tf.cumsum(tf.nn.softmax(descending), axis=-1, exclusive=True)
+        # The smallest set whose probability reaches top_p.
+        number = tf.reduce_sum(tf.cast(before < top_p, tf.int32), axis=-1)
+        least = tf.gather(descending, number - 1, batch_dims=2)
+        logits = tf.where(logits < least[..., tf.newaxis], IMPOSSIBLE, logits)
+    return logits
