@@ -11,7 +11,10 @@ EXIT_SAVED = 75
 
 @contextlib.contextmanager
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Notes SIGTERM and SIGINT rather than ending at once; the second one does end.
+    """Notes SIGTERM and SIGINT rather than ending at once.
+
+    A second SIGINT does end; a second SIGTERM does not, since a scheduler may send
+    it to a process that is saving. What cannot wait sends SIGKILL.
 
     Yields:
         A function that tells whether a signal has come.
@@ -19,7 +22,7 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        if received:
+        if received and number == signal.SIGINT:
             raise KeyboardInterrupt
         received.append(number)
 

@@ -1,6 +1,7 @@
 """How a long run reports: a bar on a terminal, lines in a file, or JSON."""
 
 import json
+import math
 import sys
 from typing import Any
 
@@ -8,8 +9,6 @@ from tqdm import tqdm
 
 from t2t_keras.pipelines import stage
 from t2t_keras.training.callbacks import Logs
-
-LOG_FORMATS = ("auto", "text", "json")
 
 
 class Reporter:
@@ -85,7 +84,10 @@ class Reporter:
 
 
 def _rounded(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    if isinstance(value, float):
+        # JSON has no word for what is no number.
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
 
 
 def _step_line(figures: Logs, share: bool = True) -> str:

@@ -5,8 +5,10 @@ t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 
 import contextlib
 import functools
+import json
 import math
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,7 @@ def main() -> None:
     from t2t_keras.training.schedule import WarmupSchedule
     from t2t_keras.training.strategy import make_strategy, worker_index
     from t2t_keras.training.tensorboard import TensorBoard, model_graph
-    from t2t_keras.training.trainer import Trainer
+    from t2t_keras.training.trainer import NO_VOTES, Trainer
     from t2t_keras.transformer import Transformer
 
     # Equal seeds give equal losses; on a processor it costs nothing.
@@ -73,7 +75,9 @@ def main() -> None:
     )
     # XLA compiles for each shape anew.
     pad_to_boundary = (
-        FLAGS.jit if FLAGS.pad_to_boundary is None else FLAGS.pad_to_boundary
+        FLAGS.jit or FLAGS.strategy == "tpu"
+        if FLAGS.pad_to_boundary is None
+        else FLAGS.pad_to_boundary
     )
     batching = Batching(
         values["batch_tokens"], FLAGS.batch_sentences, pad_to_boundary, FLAGS.seed
@@ -106,29 +110,25 @@ def main() -> None:
             jit=FLAGS.jit,
             ema_decay=FLAGS.ema_decay,
         )
-    if FLAGS.init_from:
-        unmatched = start_from(
-            model, data.tokenizers, FLAGS.init_from, FLAGS.init_checkpoint
-        )
-        reporter.message(
-            f"Began with the weights of {FLAGS.init_from}"
-            + (f", without {', '.join(unmatched)}." if unmatched else ".")
-        )
-
     model_dir = ModelDir(
         FLAGS.model_dir,
-        keep=FLAGS.keep_checkpoints,
+        keep=max(FLAGS.keep_checkpoints, values["average_last"]),
         keep_best=FLAGS.keep_best,
         metric=FLAGS.early_stop_metric,
     )
+    training_values = _training_values(values, pad_to_boundary)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(lost_workers_named(model_dir.path))
         # Nothing is written before all of the above has been found to be in order.
         if is_chief:
             stack.enter_context(model_dir.lock())
             model_dir.initialize(
                 model=model_arguments,
-                training=_training_values(values, pad_to_boundary),
-                run={name: values[name] for name in presets.RUN},
+                training=training_values,
+                run={
+                    **{name: values[name] for name in presets.RUN},
+                    "early_stop_metric": FLAGS.early_stop_metric,
+                },
                 data=data,
             )
             model_dir.check_space([*model.variables, *trainer.state_variables])
@@ -147,13 +147,37 @@ def main() -> None:
             if FLAGS.early_stop_patience
             else None
         )
-        saved = model_dir.checkpoints.restore(
-            model.variables, trainer.state_variables, reporter.message
+        newest = (
+            model_dir.checkpoints.newest_whole(reporter.message) if is_chief else None
         )
-        if saved:
+        step = trainer.of_chief(newest or 0)
+        described = json.dumps([model_arguments, training_values, data.manifest])
+        if not trainer.are_equal(zlib.crc32(described.encode()) >> 16):
+            raise ValueError("The workers were started with different flags or data.")
+        saved = None
+        if step:
+            saved = model_dir.checkpoints.restore(
+                step, model.variables, trainer.state_variables
+            )
             progress.restore(saved)
             if stopping and saved["early_stopping"]:
                 stopping.restore(saved["early_stopping"])
+        elif FLAGS.init_from:
+            unmatched = start_from(
+                model, data.tokenizers, FLAGS.init_from, FLAGS.init_checkpoint
+            )
+            if trainer.ema:
+                trainer.ema.reset()
+            reporter.message(
+                f"Began with the weights of {FLAGS.init_from}"
+                + (f", without {', '.join(unmatched)}." if unmatched else ".")
+            )
+        if saved and saved["stopped_early"]:
+            reporter.message(
+                f"{model_dir.path} is trained already: early stopping ended it after "
+                f"{trainer.step:,} steps."
+            )
+            return
         if progress.fraction() >= 1:
             reporter.message(
                 f"{model_dir.path} is trained already, for {trainer.step:,} steps. A "
@@ -185,6 +209,7 @@ def main() -> None:
                 lambda: {
                     **progress.state(),
                     "early_stopping": stopping.state() if stopping else None,
+                    "stopped_early": bool(model.stop_training),
                 },
                 model_dir.save_ema if trainer.ema else None,
             )
@@ -202,7 +227,9 @@ def main() -> None:
             callbacks.SkippedSteps(
                 FLAGS.max_skipped_steps,
                 reporter.message,
-                dump_batch(examples, batching, data, model_dir.path / "skipped"),
+                dump_batch(
+                    examples, batching, data, model_dir.path / "skipped", is_chief
+                ),
             )
         )
         validation = Validation(
@@ -219,10 +246,9 @@ def main() -> None:
         dataset = trainer.distribute(
             functools.partial(training_dataset, examples, batching, progress.position)
         )
-        with lost_workers_named(model_dir.path):
-            ended = fit(
-                trainer, dataset, watchers, validation, progress.votes, progress.is_over
-            )
+        ended = fit(
+            trainer, dataset, watchers, validation, progress.votes, progress.is_over
+        )
         if ended:
             reporter.message(f"Trained {trainer.step:,} steps: {model_dir.path}")
             return
@@ -232,6 +258,8 @@ def main() -> None:
                 f"Stopped and saved after step {trainer.step:,}. The same command line "
                 "goes on."
             )
+        # None exits before the chief has saved: schedulers end the rest of a job then.
+        trainer.agree(NO_VOTES)
     sys.exit(interrupts.EXIT_SAVED)
 
 

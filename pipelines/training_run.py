@@ -60,7 +60,11 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
 
 
 def dump_batch(
-    examples: Examples, batching: Batching, data: PreparedData, path: Path
+    examples: Examples,
+    batching: Batching,
+    data: PreparedData,
+    path: Path,
+    is_chief: bool,
 ) -> Callable[[int, int], Path]:
     """Returns a function that writes the text of a batch, a pair a line.
 
@@ -69,9 +73,13 @@ def dump_batch(
         batching: How batches are formed.
         data: Has the tokenizers.
         path: Where to write; the batch's place is added to the name.
+        is_chief: Whether this worker writes; the others only know where it is.
     """
 
     def dump(epoch: int, number: int) -> Path:
+        file = path.with_name(f"{path.name}-epoch-{epoch}-batch-{number}.tsv")
+        if not is_chief:
+            return file
         indices = batching.global_batches(examples.lengths, epoch)[number]
         fetched = (tf.constant(x) for x in examples.fetch(indices))
         source, target = examples.parse(*fetched)
@@ -83,7 +91,6 @@ def dump_batch(
                 (data.tokenizers.target, target),
             )
         )
-        file = path.with_name(f"{path.name}-epoch-{epoch}-batch-{number}.tsv")
         lines = [b"\t".join(pair) + b"\n" for pair in zip(*texts, strict=True)]
         write_atomically(file, b"".join(lines))
         return file

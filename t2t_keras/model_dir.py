@@ -17,6 +17,7 @@ import fcntl
 import json
 import math
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from t2t_keras.transformer import Transformer
 FORMAT = 1
 """Of the directory; to be raised when an older version could not read it rightly."""
 
+_LOCK_ATTEMPTS = 10
 _CONFIG = "config.json"
 _STEP = "step"
 
@@ -171,23 +173,32 @@ class ModelDir:
         except OSError as error:
             raise ValueError(f"{self.path} cannot be written to: {error}") from error
         with file:
-            try:
-                # The system lets go of it when the process ends, however it ends.
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ValueError(
-                    f"Another training is running on {self.path}. Wait for it, or "
-                    "choose another --model_dir."
-                ) from error
+            for attempt in range(_LOCK_ATTEMPTS):
+                try:
+                    # The system lets go of it when the process ends, however it ends.
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if attempt + 1 == _LOCK_ATTEMPTS:
+                        raise ValueError(
+                            f"Another training is running on {self.path}. Wait for it, "
+                            "or choose another --model_dir."
+                        ) from error
+                time.sleep(0.1)  # It may be `is_locked` that looks.
+            self.checkpoints.remove_half_written()
             yield
 
     def is_locked(self) -> bool:
         """Tells whether a training is running here."""
-        try:
-            with self.lock():
-                return False
-        except ValueError:
-            return True
+        path = self.path / "lock"
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def check_space(self, variables: Iterable[keras.Variable]) -> None:
         """Makes sure that a checkpoint has room, before any training.
@@ -219,19 +230,20 @@ class ModelDir:
         Raises:
             ValueError: If there is no such checkpoint, or one is damaged.
         """
+        newest = self.checkpoints.steps()[-1:]
         if best:
-            steps = sorted(self.checkpoints.best_steps(best))
+            metric = self.config["run"]["early_stop_metric"]
+            steps = sorted(self.checkpoints.best_steps(best, metric))
         else:
             steps = self.checkpoints.steps()[-last:]
         if not steps:
             raise ValueError(
                 f"{self.path} has no checkpoint yet"
-                + (f" with a {self.checkpoints.metric}." if best else ".")
+                + (f" with a {metric}." if best else ".")
             )
         weights = average_weights([self.checkpoints.weights_path(s) for s in steps])
-        # What training has come to by now, though the best may be older.
-        newest = self.checkpoints.steps()[-1]
-        save_arrays(self.averaged_path, {**weights, _STEP: np.array(newest)})
+        # What training had come to, though the best may be older.
+        save_arrays(self.averaged_path, {**weights, _STEP: np.array(newest[-1])})
         return steps
 
     def save_ema(self, arrays: dict[str, np.ndarray], step: int) -> None:

@@ -13,7 +13,7 @@ from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.optimizer import Adam
 
 TRAINING = {"learning_rate": 1.0, "batch_tokens": 100}
-RUN = {"train_steps": 10, "average_last": 2}
+RUN = {"train_steps": 10, "average_last": 2, "early_stop_metric": "val_nll"}
 
 
 def prepare_pairs(directory, number):

@@ -83,6 +83,11 @@ class ExponentialAverage:
             for variable in self._of
         ]
 
+    def reset(self) -> None:
+        """Begins anew with the weights as they are."""
+        for average, variable in zip(self.variables, self._of, strict=True):
+            average.assign(variable.numpy())
+
     def update(self, step: tf.Tensor) -> None:
         """Moves the average towards the weights; to be called in every replica.
 

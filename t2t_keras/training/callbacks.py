@@ -112,11 +112,12 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
     def state(self) -> Logs:
         """Returns what a checkpoint has to keep."""
         best = None if self.best is None else float(self.best)
-        return {"best": best, "wait": int(self.wait)}
+        return {"best": best, "wait": int(self.wait), "metric": self.monitor}
 
     def restore(self, state: Logs) -> None:
-        """Takes over what `state` returned in an earlier run."""
-        self._restored = state
+        """Takes over what `state` returned in an earlier run, if of the same metric."""
+        if state["metric"] == self.monitor:
+            self._restored = {name: state[name] for name in ("best", "wait")}
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Starts from what an earlier run had seen, if there was one."""

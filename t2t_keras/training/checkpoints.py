@@ -6,11 +6,10 @@ whose members carry checksums, readable without this package.
 """
 
 import contextlib
+import errno
 import json
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from t2t_keras.files import atomic_writer
 LARGER_IS_BETTER = ("val_accuracy", "val_bleu")
 
 _WEIGHTS = re.compile(r"weights-(\d{8})\.npz")
+_NAMES = "names"
 _METRICS = "metrics"
 _PROGRESS = "progress"
 
@@ -30,7 +30,8 @@ _PROGRESS = "progress"
 def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
     """Writes named arrays into a file that appears whole or not at all."""
     with atomic_writer(path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        names = np.array(json.dumps(sorted(arrays)))
+        np.savez(file, **arrays, **{_NAMES: names})  # type: ignore[arg-type]
 
 
 class DamagedCheckpoint(ValueError):
@@ -52,16 +53,24 @@ def load_arrays(
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            found = archive.files if names is None else {*names} & {*archive.files}
-            return {name: archive[name] for name in found}
+            if names is not None:
+                return {name: archive[name] for name in {*names} & {*archive.files}}
+            arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
         raise ValueError(f"No such checkpoint: {path}") from error
-    except PermissionError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+    except OSError as error:
+        if error.errno in (None, errno.EINVAL):  # Sent to a place that is none.
+            raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
+        raise  # The disk's or the network's fault, not the file's.
+    except Exception as error:  # zipfile, zlib and NumPy raise what they like.
         raise DamagedCheckpoint(
             f"The checkpoint {path} is damaged: {error}."
         ) from error
+    # The contents have checksums in the file; their names have not.
+    written = arrays.pop(_NAMES, None)
+    if written is None or sorted(arrays) != json.loads(str(written)):
+        raise DamagedCheckpoint(f"The checkpoint {path} is damaged: names are lost.")
+    return arrays
 
 
 def variable_arrays(variables: Iterable[keras.Variable]) -> dict[str, np.ndarray]:
@@ -196,45 +205,67 @@ class CheckpointStore:
             if step not in wanted:
                 self.weights_path(step).unlink(missing_ok=True)
         # The newest may turn out to be damaged, and so may the one before.
-        for step in steps[:-3]:
-            self.state_path(step).unlink(missing_ok=True)
+        for path in sorted(self.directory.glob("state-*.npz"))[:-3]:
+            path.unlink(missing_ok=True)
 
-    def restore(
-        self,
-        variables: Iterable[keras.Variable],
-        state_variables: Iterable[keras.Variable],
-        report: Callable[[str], None],
-    ) -> dict[str, Any] | None:
-        """Gives all variables the values of the newest checkpoint that is whole.
+    def remove_half_written(self) -> None:
+        """Removes what a killed run had not finished; it must be over."""
+        for path in self.directory.glob(".*.npz.*"):
+            path.unlink(missing_ok=True)
+
+    def newest_whole(self, report: Callable[[str], None]) -> int | None:
+        """Finds the checkpoint to go on from, and puts damaged newer ones aside.
 
         Args:
-            variables: As of `save`.
-            state_variables: As of `save`.
             report: Receives a line of text for every checkpoint that is damaged.
 
         Returns:
-            The `progress` that was saved, or None if there is no checkpoint.
+            Its step, or None if there is no checkpoint.
 
         Raises:
-            ValueError: If all checkpoints are damaged, or one is another model's.
+            ValueError: If there are checkpoints, and all of them are damaged.
         """
         resumable = [step for step in self.steps() if self.state_path(step).is_file()]
         for step in reversed(resumable):
+            paths = self.weights_path(step), self.state_path(step)
             try:
-                weights = load_arrays(self.weights_path(step))
-                state = load_arrays(self.state_path(step))
+                for path in paths:
+                    load_arrays(path)
             except DamagedCheckpoint as error:
                 report(f"{error} Going on from the one before.")
                 # Steps to come must not be taken for those of another course.
-                for path in (self.weights_path(step), self.state_path(step)):
+                for path in paths:
                     path.rename(path.with_suffix(".damaged"))
                 continue
-            assign_arrays(variables, weights, self.weights_path(step))
-            assign_arrays(state_variables, state, self.state_path(step))
-            return json.loads(str(state[_PROGRESS]))
+            return step
         if resumable:
             raise ValueError(
                 f"All checkpoints in {self.directory} are damaged. Remove them, or "
                 "choose another --model_dir."
             )
         return None
+
+    def restore(
+        self,
+        step: int,
+        variables: Iterable[keras.Variable],
+        state_variables: Iterable[keras.Variable],
+    ) -> dict[str, Any]:
+        """Gives all variables the values of a checkpoint.
+
+        Args:
+            step: Which one.
+            variables: As of `save`.
+            state_variables: As of `save`.
+
+        Returns:
+            The `progress` that was saved.
+
+        Raises:
+            ValueError: If there is no such checkpoint, or it is another model's.
+        """
+        weights = load_arrays(self.weights_path(step))
+        state = load_arrays(self.state_path(step))
+        assign_arrays(variables, weights, self.weights_path(step))
+        assign_arrays(state_variables, state, self.state_path(step))
+        return json.loads(str(state[_PROGRESS]))

@@ -60,13 +60,17 @@ def fit(
             done = agreed.end or is_over()
             if done or any(agreed):
                 break
-        if agreed.interrupt and not done:
+        if agreed.interrupt and not (done or agreed.validate):
             break
         callback_list.on_epoch_end(
             interval, {"loss": float(np.mean(losses)), **validate()}
         )
         # A callback sees only its own worker; early stopping is everyone's business.
-        done = done or trainer.agree(Votes(end=bool(model.stop_training))).end
+        # And none goes on, or ends, before the chief has saved.
+        stopped = trainer.agree(Votes(end=bool(model.stop_training))).end
+        done = done or stopped
+        if agreed.interrupt:
+            break
         interval += 1
     callback_list.on_train_end()
     return done

@@ -146,3 +146,13 @@ def worker_index(strategy: tf.distribute.Strategy) -> int:
     """Returns this process's place among the workers; 0 is the chief."""
     resolver = strategy.cluster_resolver
     return (resolver.task_id or 0) if resolver else 0
+
+
+def worker_count(strategy: tf.distribute.Strategy) -> int:
+    """Returns the number of processes that train together."""
+    resolver = strategy.cluster_resolver
+    return (
+        max(1, len(resolver.cluster_spec().as_dict().get("worker", [])))
+        if (resolver)
+        else 1
+    )

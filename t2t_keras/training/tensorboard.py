@@ -81,7 +81,7 @@ class TensorBoard(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         """Starts the profile where it is to start."""
-        if self._profile and batch + 1 == self._profile[0]:
+        if not self._profiling and self._profile and batch + 1 == self._profile[0]:
             tf.profiler.experimental.start(str(self._log_dir))
             self._profiling = True
 

@@ -18,15 +18,13 @@ from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.losses import projected_token_losses
 from t2t_keras.training.metrics import FIELDS, token_metrics, token_sums
 from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.strategy import worker_count, worker_index
 from t2t_keras.transformer import Transformer
 
 Batch = dict[str, tf.Tensor]
 
-_SIGNATURE = {
-    "source": tf.TensorSpec([None, None], tf.int32),
-    "target": tf.TensorSpec([None, None], tf.int32),
-    "batch_target_tokens": tf.TensorSpec([], tf.int64),
-}
+_PART = ("source", "target", "batch_target_tokens")
+"""The entries of a batch that are computed with."""
 
 PLACE = ("epoch", "batch", "batches")
 """The entries of a batch that say where it stands in the order of the data."""
@@ -128,7 +126,7 @@ class Trainer:
         self._accumulate = tf.function(self._run_accumulate)
         self._update = tf.function(self._run_update)
         self._evaluate = tf.function(self._run_evaluate)
-        self._agree = tf.function(self._run_agree)
+        self._agree = tf.function(self._run_agree, reduce_retracing=True)
 
     @property
     def state_variables(self) -> list[keras.Variable]:
@@ -279,6 +277,20 @@ class Trainer:
         """Tells every worker what any of them voted for; all must call it."""
         return Votes(*(self._agree(_vector(votes)).numpy() > 0).tolist())
 
+    def of_chief(self, value: int) -> int:
+        """Returns what the chief called this with; all workers must call it."""
+        mine = value if worker_index(self.strategy) == 0 else 0
+        total = self._agree(tf.constant([float(mine)], tf.float64)).numpy()[0]
+        # Every replica of the chief has added it.
+        replicas = self.replicas // worker_count(self.strategy)
+        return round(total / replicas)
+
+    def are_equal(self, value: int) -> bool:
+        """Tells whether all workers called this with one value, below 2^16."""
+        both = self._agree(tf.constant([value, value**2], tf.float64)).numpy()
+        # Numbers are equal if the square of their mean is the mean of their squares.
+        return both[0] ** 2 == self.replicas * both[1]
+
     def train_step(
         self, parts: Iterator[Batch], votes: Votes = NO_VOTES
     ) -> tuple[dict[str, float], Votes]:
@@ -323,4 +335,4 @@ def _vector(votes: Votes) -> tf.Tensor:
 
 
 def _tensors(part: Batch) -> Batch:
-    return {name: part[name] for name in _SIGNATURE}
+    return {name: part[name] for name in _PART}

@@ -141,12 +141,10 @@ def test_a_run_that_is_killed_ends_as_one_that_is_not(work, whole, kind, capsys)
     kills = 0
     while kills < KILLS[kind]:
         # A killed run starts anew from its last checkpoint: some steps are seen twice.
-        after = rng.randint(1, max(2, 2 * STEPS // KILLS[kind]))
+        after = rng.randint(1, max(2, STEPS // KILLS[kind]))
         ended, _ = run(command_line(kind, work, model), losses, after, rng)
-        assert not ended or kills, "It ended before it was killed at all."
+        assert not ended, "It ended before it was killed."
         kills += 1
-        if max(losses) == STEPS:
-            break
     ended, seen = run(command_line(kind, work, model), losses)
     assert ended, seen
     assert losses == whole[kind]
@@ -223,7 +221,7 @@ def test_a_read_only_directory_is_told_before_training(work, tmp_path):
         assert '"event": "step"' not in seen
 
 
-def test_a_worker_that_hangs_takes_the_job_down(work):
+def test_a_worker_that_hangs_takes_the_job_down(work, capsys):
     workers = ",".join(f"127.0.0.1:{port}" for port in command.free_ports(2))
     line = [*command_line("one", work, work / "hanging"), f"--workers={workers}"]
     line += ["--train_steps=1000000"]
@@ -234,12 +232,13 @@ def test_a_worker_that_hangs_takes_the_job_down(work):
             break
     other.send_signal(signal.SIGSTOP)
     started = time.monotonic()
-    seen = process.communicate(timeout=300)[1]
+    seen = process.communicate(timeout=60)[1]
     other.kill()
     other.wait()
     assert process.returncode == 1
     assert "Another worker is gone" in seen
-    print(f"ended after {time.monotonic() - started:.0f} s")
+    with capsys.disabled():
+        print(f" [ended after {time.monotonic() - started:.0f} s]")
 
 
 if __name__ == "__main__":

@@ -130,6 +130,40 @@ def test_a_lost_worker_ends_the_others_with_a_message(work):
     assert "error: ConnectionError: Another worker is gone" in seen
 
 
+def test_workers_must_be_alike_and_share_their_model(work, tmp_path):
+    def together(of_first, of_second):
+        workers = ",".join(f"127.0.0.1:{port}" for port in command.free_ports(2))
+        line = [sys.executable, "-m", "t2t_keras.pipelines.train"]
+        line += [f"--data_dir={work}/data", *RUN, f"--workers={workers}"]
+        processes = [
+            subprocess.Popen(
+                [*line, f"--worker_index={i}", *more], stderr=subprocess.PIPE, text=True
+            )
+            for i, more in enumerate((of_first, of_second))
+        ]
+        said = [process.communicate(timeout=120)[1] for process in processes]
+        return [process.returncode for process in processes], said
+
+    ours, theirs = (f"--model_dir={tmp_path}/{name}" for name in ("ours", "theirs"))
+    codes, said = together([ours, "--learning_rate=2"], [ours, "--learning_rate=3"])
+    assert 0 not in codes
+    assert "started with different flags" in said[0] + said[1]
+    train(work, "alone", "--train_steps=2")
+    alone = f"--model_dir={work}/alone"
+    codes, said = together([alone, "--train_steps=4"], [theirs, "--train_steps=4"])
+    assert 0 not in codes
+    assert "No such checkpoint" in said[1]
+
+
+def test_early_stopping_is_not_forgotten(work):
+    arguments = ["--learning_rate=0", "--train_steps=100", "--checkpoint_steps=2"]
+    arguments += ["--early_stop_patience=1"]
+    first = train(work, "stopped_early", *arguments)
+    assert first[-1]["text"].startswith("Trained 4 steps")
+    again = train(work, "stopped_early", *arguments)
+    assert "early stopping ended it after 4 steps" in again[-1]["text"]
+
+
 def test_gradients_that_stay_infinite_end_the_run_and_leave_the_batch(work):
     failed = command.stage(
         "train",

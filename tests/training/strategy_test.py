@@ -108,7 +108,7 @@ def test_every_replica_draws_masks_of_its_own():
 
 @pytest.mark.parametrize(
     ("precision", "jit"),
-    [("mixed_bfloat16", False), ("mixed_float16", False), ("float32", True)],
+    [("mixed_bfloat16", False), ("mixed_float16", True), ("float32", True)],
 )
 def test_precisions_and_xla_work_on_replicas(precision, jit):
     trainer = trainer_of(

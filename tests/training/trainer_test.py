@@ -205,6 +205,11 @@ def test_an_interrupt_ends_after_its_step_without_validation():
     assert not fit(trainer, [recorder], 10, stop=6)
     assert trainer.step == 6
     assert recorder.epochs == [(0, 2.5)]
+    # A validation that is due is not lost.
+    recorder, trainer = Recorder(), trainer_of()
+    assert not fit(trainer, [recorder], 10, stop=8)
+    assert trainer.step == 8
+    assert recorder.epochs == [(0, 2.5), (1, 2.5)]
 
 
 def test_early_stopping_goes_on_counting_where_it_was():
@@ -213,7 +218,11 @@ def test_early_stopping_goes_on_counting_where_it_was():
     assert trainer.step == 16
     first, second = (EarlyStopping("val_nll", 3) for _ in range(2))
     fit(trainer_of(), [first], 8)
-    assert first.state() == {"best": 2.5, "wait": 1}
+    assert first.state() == {"best": 2.5, "wait": 1, "metric": "val_nll"}
+    other = EarlyStopping("val_loss", 3)
+    other.restore(first.state())
+    other.on_train_begin()
+    assert other.wait == 0
     second.restore(first.state())
     trainer = trainer_of()
     fit(trainer, [second], 1000)
@@ -230,7 +239,7 @@ def test_a_stopped_run_goes_on_with_the_same_losses(tmp_path):
     fit(trainer, [first, SaveCheckpoint(store, trainer, place)], 8)
 
     second, trainer = Recorder(), trainer_of(dropout=0.2, ema_decay=0.9)
-    progress = store.restore(trainer.model.variables, trainer.state_variables, print)
+    progress = store.restore(8, trainer.model.variables, trainer.state_variables)
     fit(trainer, [second], 14, Position(*progress["next"]))
     assert first.losses + second.losses == whole.losses
     # Validations are kept with the weights that reached them.
