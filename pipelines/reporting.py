@@ -7,8 +7,12 @@ from typing import Any
 
 from tqdm import tqdm
 
+from t2t_keras.analysis.flops import training_flops
+from t2t_keras.data.batching import Batching
+from t2t_keras.data.examples import Examples
 from t2t_keras.pipelines import stage
 from t2t_keras.training.callbacks import Logs
+from t2t_keras.training.trainer import Trainer
 
 
 class Reporter:
@@ -109,3 +113,46 @@ def format_seconds(seconds: float) -> str:
     if hours:
         return f"{hours}:{minutes:02}:{seconds:02}"
     return f"{minutes}:{seconds:02}"
+
+
+def describe_start(
+    trainer: Trainer,
+    model_arguments: dict[str, Any],
+    examples: Examples,
+    batching: Batching,
+    steps: int | None,
+    preset: str,
+) -> str:
+    """Tells what is going to be trained, on what, and what it costs.
+
+    Args:
+        trainer: Has the model and the strategy.
+        model_arguments: Those of the model.
+        examples: The training data.
+        batching: How batches are formed.
+        steps: Updates to train for, or None if something else decides.
+        preset: The name of the preset.
+    """
+    parts = trainer.replicas * trainer.accumulate
+    statistics = batching.statistics(examples.lengths, parts)
+    source_length, target_length = examples.lengths.mean(axis=0)
+    epoch = training_flops(model_arguments, source_length, target_length, len(examples))
+    step = epoch / statistics.batches
+    model = stage.describe(
+        preset=preset,
+        parameters=sum(math.prod(v.shape) for v in trainer.model.trainable_variables),
+        strategy=type(trainer.strategy).__name__.lstrip("_"),
+        replicas=trainer.replicas,
+        global_batch=f"{batching.batch_tokens:,} tokens a side",
+        parts_of_a_batch=parts,
+        precision=trainer.model.dtype_policy.name,
+    )
+    data = stage.describe(
+        training_pairs=len(examples),
+        batches_an_epoch=statistics.batches,
+        shapes=statistics.shapes,
+        non_padding=f"{statistics.non_padding:.3f}",
+        FLOPs_a_step=f"{step:.2g}",
+        **({"FLOPs_in_all": f"{step * steps:.2g}"} if steps else {}),
+    )
+    return f"{model}\n{data}"

@@ -1,195 +1,291 @@
-"""What the training stage begins with: data, weights, and a word on both."""
+"""A run of the training stage: what surrounds the loop."""
 
 import contextlib
-import math
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import functools
+import json
+import zlib
 from typing import Any
 
-import tensorflow as tf
+from absl import flags
 
-from t2t_keras.analysis.flops import training_flops
 from t2t_keras.data.batching import Batching
-from t2t_keras.data.catalog import open_corpus
-from t2t_keras.data.examples import Examples, TextExamples
-from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.examples import Examples
 from t2t_keras.data.preparation import PreparedData
-from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.files import write_atomically
+from t2t_keras.data.translation import training_dataset
 from t2t_keras.model_dir import ModelDir
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import interrupts
+from t2t_keras.pipelines.progress import Progress
+from t2t_keras.pipelines.reporting import Reporter, describe_start
+from t2t_keras.pipelines.training_data import dump_batch
+from t2t_keras.pipelines.validation import Validation
+from t2t_keras.training import callbacks
+from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.checkpoints import load_arrays
-from t2t_keras.training.trainer import Trainer
+from t2t_keras.training.loop import fit
+from t2t_keras.training.strategy import lost_workers_named
+from t2t_keras.training.tensorboard import TensorBoard, model_graph
+from t2t_keras.training.trainer import NO_VOTES, Trainer
 from t2t_keras.training.warm_start import warm_start
-from t2t_keras.transformer import Transformer
+
+FLAGS = flags.FLAGS
 
 
-def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Examples:
-    """Opens a split of prepared data.
-
-    Args:
-        data: The prepared directory.
-        split: "train", "dev" or "test".
-        from_text: Read the corpus that the directory was made of, rather than its
-            records, with the same vocabulary and filter.
-
-    Raises:
-        ValueError: If the corpus no longer is what it was.
-    """
-    if not from_text:
-        return data.examples(split)
-    length_filter = LengthFilter(**data.manifest["length_filter"])
-    corpus = open_corpus(**data.manifest["corpus_arguments"])
-    examples = TextExamples(corpus, split, data.tokenizers, length_filter)
-    prepared = data.manifest["splits"][split]
-    # The lengths count the end token of each sentence.
-    tokens = [int(side) - len(examples) for side in examples.lengths.sum(axis=0)]
-    found = dict(
-        zip(
-            ("pairs", "source_tokens", "target_tokens"),
-            (len(examples), *tokens),
-            strict=True,
-        )
-    )
-    if found != {name: prepared[name] for name in found}:
-        raise ValueError(
-            f"The text that {data.data_dir} was prepared from has changed: it has "
-            f"{found} now. Run t2t-prepare again."
-        )
-    return examples
-
-
-def dump_batch(
-    examples: Examples,
-    batching: Batching,
-    data: PreparedData,
-    path: Path,
-    is_chief: bool,
-) -> Callable[[int, int], Path]:
-    """Returns a function that writes the text of a batch, a pair a line.
-
-    Args:
-        examples: The training data.
-        batching: How batches are formed.
-        data: Has the tokenizers.
-        path: Where to write; the batch's place is added to the name.
-        is_chief: Whether this worker writes; the others only know where it is.
-    """
-
-    def dump(epoch: int, number: int) -> Path:
-        file = path.with_name(f"{path.name}-epoch-{epoch}-batch-{number}.tsv")
-        if not is_chief:
-            return file
-        indices = batching.global_batches(examples.lengths, epoch)[number]
-        fetched = (tf.constant(x) for x in examples.fetch(indices))
-        source, target = examples.parse(*fetched)
-        texts = (
-            # Without the end token, which no detokenizer knows.
-            tokenizer.detokenize(ids[:, :-1]).numpy().tolist()
-            for tokenizer, ids in (
-                (data.tokenizers.source, source),
-                (data.tokenizers.target, target),
-            )
-        )
-        lines = [b"\t".join(pair) + b"\n" for pair in zip(*texts, strict=True)]
-        write_atomically(file, b"".join(lines))
-        return file
-
-    return dump
-
-
-def start_from(
-    model: Transformer, tokenizers: TokenizerPair, init_from: str, checkpoint: str
-) -> list[str]:
-    """Gives a new model the weights of a trained one, as far as they fit.
-
-    Args:
-        model: The new model.
-        tokenizers: Its vocabularies.
-        init_from: The model directory of the other.
-        checkpoint: Which of its weights, as of `ModelDir.weights_path`.
-
-    Returns:
-        The paths of the variables that found nothing that fits.
-
-    Raises:
-        ValueError: If there are no such weights, or none of them fit.
-    """
-    other = ModelDir(init_from)
-    theirs = other.tokenizers
-    source = tokenizers.source.pieces(), theirs.source.pieces()
-    target = tokenizers.target.pieces(), theirs.target.pieces()
-    pieces = {
-        model.source_embedding.embeddings.path: source,
-        model.target_embedding.embeddings.path: target,
-    }
-    arrays = load_arrays(other.weights_path(checkpoint))
-    return warm_start(model.trainable_variables, arrays, pieces)
-
-
-def describe_start(
-    trainer: Trainer,
-    model_arguments: dict[str, Any],
-    examples: Examples,
-    batching: Batching,
-    steps: int | None,
-    preset: str,
-) -> str:
-    """Tells what is going to be trained, on what, and what it costs.
+class TrainingRun:
+    """One run of the training stage, from its first or its last checkpoint on.
 
     Args:
         trainer: Has the model and the strategy.
-        model_arguments: Those of the model.
-        examples: The training data.
+        data: The prepared directory.
+        examples: Its training split.
+        dev_examples: Its dev split, or None.
         batching: How batches are formed.
-        steps: Updates to train for, or None if something else decides.
-        preset: The name of the preset.
+        budget: How long to train.
+        model_dir: Where to write.
+        config: Sections "model", "training" and "run" of the directory's config.
+        reporter: Tells the user.
+        is_chief: Whether this worker reports, validates by decoding, and writes.
     """
-    parts = trainer.replicas * trainer.accumulate
-    statistics = batching.statistics(examples.lengths, parts)
-    source_length, target_length = examples.lengths.mean(axis=0)
-    epoch = training_flops(model_arguments, source_length, target_length, len(examples))
-    step = epoch / statistics.batches
-    model = stage.describe(
-        preset=preset,
-        parameters=sum(math.prod(v.shape) for v in trainer.model.trainable_variables),
-        strategy=type(trainer.strategy).__name__.lstrip("_"),
-        replicas=trainer.replicas,
-        global_batch=f"{batching.batch_tokens:,} tokens a side",
-        parts_of_a_batch=parts,
-        precision=trainer.model.dtype_policy.name,
-    )
-    data = stage.describe(
-        training_pairs=len(examples),
-        batches_an_epoch=statistics.batches,
-        shapes=statistics.shapes,
-        non_padding=f"{statistics.non_padding:.3f}",
-        FLOPs_a_step=f"{step:.2g}",
-        **({"FLOPs_in_all": f"{step * steps:.2g}"} if steps else {}),
-    )
-    return f"{model}\n{data}"
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        data: PreparedData,
+        examples: Examples,
+        dev_examples: Examples | None,
+        batching: Batching,
+        budget: TrainingBudget,
+        model_dir: ModelDir,
+        config: dict[str, Any],
+        reporter: Reporter,
+        is_chief: bool,
+    ) -> None:
+        self._trainer = trainer
+        self._data = data
+        self._examples = examples
+        self._dev_examples = dev_examples
+        self._batching = batching
+        self._budget = budget
+        self._model_dir = model_dir
+        self._config = config
+        self._reporter = reporter
+        self._is_chief = is_chief
+        self._stopping = (
+            callbacks.EarlyStopping(FLAGS.early_stop_metric, FLAGS.early_stop_patience)
+            if FLAGS.early_stop_patience
+            else None
+        )
+
+    def run(self) -> int:
+        """Trains, and returns the exit status.
+
+        Raises:
+            ValueError: If the directory, or another worker, does not fit this run.
+            ConnectionError: If another worker is lost.
+        """
+        trainer, reporter = self._trainer, self._reporter
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(lost_workers_named(self._model_dir.path))
+            if self._is_chief:
+                stack.enter_context(self._model_dir.lock())
+                self._model_dir.initialize(**self._config, data=self._data)
+                self._model_dir.check_space(
+                    [*trainer.model.variables, *trainer.state_variables]
+                )
+            interrupted = stack.enter_context(interrupts.asked_to_stop())
+            stack.callback(reporter.close)
+            progress = Progress(
+                self._budget,
+                trainer,
+                FLAGS.checkpoint_steps,
+                self._config["run"]["checkpoint_minutes"],
+                interrupted,
+                self._is_chief,
+            )
+            if ended := self._restore(progress):
+                reporter.message(ended)
+                return 0
+            reporter.message(
+                describe_start(
+                    trainer,
+                    self._config["model"],
+                    self._examples,
+                    self._batching,
+                    self._budget.steps,
+                    FLAGS.preset,
+                )
+            )
+            board = self._board() if self._is_chief else None
+            saving = callbacks.SaveCheckpoint(
+                self._model_dir.checkpoints,
+                trainer,
+                lambda: {
+                    **progress.state(),
+                    "early_stopping": self._stopping and self._stopping.state(),
+                    "stopped_early": bool(trainer.model.stop_training),
+                },
+                self._model_dir.save_ema if trainer.ema else None,
+            )
+            dataset = trainer.distribute(
+                functools.partial(
+                    training_dataset, self._examples, self._batching, progress.position
+                )
+            )
+            done = fit(
+                trainer,
+                dataset,
+                self._watchers(progress, board, saving),
+                self._validation(board),
+                progress.votes,
+                progress.is_over,
+            )
+            if done:
+                reporter.message(
+                    f"Trained {trainer.step:,} steps: {self._model_dir.path}"
+                )
+                return 0
+            if self._is_chief:
+                saving.save()
+                reporter.message(
+                    f"Stopped and saved after step {trainer.step:,}. The same command "
+                    "line goes on."
+                )
+            # None exits before the chief has saved: schedulers end all others then.
+            trainer.agree(NO_VOTES)
+            return interrupts.EXIT_SAVED
+
+    def _restore(self, progress: Progress) -> str | None:
+        """Takes over the newest checkpoint, or the weights to begin with.
+
+        Returns:
+            Why there is nothing left to train, or None.
+        """
+        trainer, checkpoints = self._trainer, self._model_dir.checkpoints
+        newest = None
+        if self._is_chief:
+            newest = checkpoints.newest_whole(self._reporter.message)
+        step = trainer.of_chief(newest or 0)
+        described = json.dumps(
+            [self._config["model"], self._config["training"], self._data.manifest]
+        )
+        if not trainer.are_equal(zlib.crc32(described.encode()) >> 16):
+            raise ValueError("The workers were started with different flags or data.")
+        if not step:
+            if FLAGS.init_from:
+                self._warm_start()
+            return None
+        variables = trainer.model.variables, trainer.state_variables
+        saved = checkpoints.restore(step, *variables)
+        progress.restore(saved)
+        if self._stopping and saved["early_stopping"]:
+            self._stopping.restore(saved["early_stopping"])
+        path = self._model_dir.path
+        if saved["stopped_early"]:
+            return (
+                f"{path} is trained already: early stopping ended it after "
+                f"{trainer.step:,} steps."
+            )
+        if progress.fraction() >= 1:
+            return (
+                f"{path} is trained already, for {trainer.step:,} steps. A larger "
+                "--train_steps, --train_epochs, --train_tokens or --train_minutes goes "
+                "on."
+            )
+        self._reporter.message(f"Going on after step {trainer.step:,}.")
+        return None
+
+    def _warm_start(self) -> None:
+        """Gives the new model the weights of another, as far as they fit."""
+        model, other = self._trainer.model, ModelDir(FLAGS.init_from)
+        mine, theirs = self._data.tokenizers, other.tokenizers
+        unmatched = warm_start(
+            model.trainable_variables,
+            load_arrays(other.weights_path(FLAGS.init_checkpoint)),
+            {
+                model.source_embedding.embeddings.path: (
+                    mine.source.pieces(),
+                    theirs.source.pieces(),
+                ),
+                model.target_embedding.embeddings.path: (
+                    mine.target.pieces(),
+                    theirs.target.pieces(),
+                ),
+            },
+        )
+        if self._trainer.ema:
+            self._trainer.ema.reset()
+        self._reporter.message(
+            f"Began with the weights of {FLAGS.init_from}"
+            + (f", without {', '.join(unmatched)}." if unmatched else ".")
+        )
+
+    def _board(self) -> TensorBoard:
+        trainer = self._trainer
+        return TensorBoard(
+            self._model_dir.log_dir,
+            lambda: trainer.step,
+            {
+                **self._config["model"],
+                **self._config["training"],
+                **self._config["run"],
+                "replicas": trainer.replicas,
+            },
+            functools.partial(model_graph, trainer.model),
+            profile=profile_steps(),
+        )
+
+    def _watchers(
+        self,
+        progress: Progress,
+        board: TensorBoard | None,
+        saving: callbacks.SaveCheckpoint,
+    ) -> list[Any]:
+        """Returns the callbacks: all of them on the chief, which saves last."""
+        dump = dump_batch(
+            self._examples,
+            self._batching,
+            self._data,
+            self._model_dir.path / "skipped",
+            self._is_chief,
+        )
+        skipped = callbacks.SkippedSteps(
+            FLAGS.max_skipped_steps, self._reporter.message, dump
+        )
+        if not self._is_chief:
+            return [progress, skipped]
+        report = callbacks.ProgressReport(
+            self._reporter.event,
+            progress.fraction,
+            self._reporter.every_seconds or FLAGS.report_seconds,
+        )
+        stopping = [self._stopping] if self._stopping else []
+        return [progress, report, skipped, board, *stopping, saving]
+
+    def _validation(self, board: TensorBoard | None) -> Validation:
+        return Validation(
+            self._trainer,
+            self._dev_examples,
+            self._batching,
+            self._model_dir,
+            bleu_sentences=FLAGS.bleu_sentences,
+            sample_sentences=FLAGS.sample_sentences,
+            report=self._reporter.message,
+            board=board,
+            is_chief=self._is_chief,
+        )
 
 
-@contextlib.contextmanager
-def lost_workers_named(model_dir: Path) -> Iterator[None]:
-    """Turns what TensorFlow raises when a worker is lost into a message.
-
-    Args:
-        model_dir: Where the last checkpoint lies.
+def profile_steps() -> tuple[int, int] | None:
+    """Returns the first and the last step to profile, if any.
 
     Raises:
-        ConnectionError: If a worker is lost.
+        ValueError: If the flag does not name two steps.
     """
-    try:
-        yield
-    except (
-        tf.errors.AbortedError,
-        tf.errors.CancelledError,
-        tf.errors.DeadlineExceededError,
-        tf.errors.UnavailableError,
-    ) as error:
-        raise ConnectionError(
-            "Another worker is gone, and this one cannot go on alone. Start all "
-            "workers again with the same command lines: they go on from the last "
-            f"checkpoint in {model_dir}."
-        ) from error
+    steps = FLAGS.profile_steps
+    if not steps:
+        return None
+    if len(steps) != 2 or not all(step.isdecimal() for step in steps):
+        raise ValueError(
+            "--profile_steps is the first and the last step to profile, such as 10,12. "
+            f"Received: {','.join(steps)}"
+        )
+    return int(steps[0]), int(steps[1])

@@ -1,8 +1,10 @@
 """How many devices and machines train together (tf.distribute)."""
 
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -156,3 +158,28 @@ def worker_count(strategy: tf.distribute.Strategy) -> int:
         if (resolver)
         else 1
     )
+
+
+@contextlib.contextmanager
+def lost_workers_named(model_dir: Path) -> Iterator[None]:
+    """Turns what TensorFlow raises when a worker is lost into a message.
+
+    Args:
+        model_dir: Where the last checkpoint lies.
+
+    Raises:
+        ConnectionError: If a worker is lost.
+    """
+    try:
+        yield
+    except (
+        tf.errors.AbortedError,
+        tf.errors.CancelledError,
+        tf.errors.DeadlineExceededError,
+        tf.errors.UnavailableError,
+    ) as error:
+        raise ConnectionError(
+            "Another worker is gone, and this one cannot go on alone. Start all "
+            "workers again with the same command lines: they go on from the last "
+            f"checkpoint in {model_dir}."
+        ) from error

@@ -257,7 +257,7 @@ def test_every_kind_of_vocabulary_and_step_comes_through(
         (["--train_minutes=0"], "Training needs a limit, and a positive one"),
         (["--profile_steps=10"], "--profile_steps is the first and the last step"),
         (["--ema_decay=1"], "ema_decay lies between 0 and 1"),
-        (["--init_from=/no/such"], "/no/such/tokenizer holds no tokenizer"),
+        (["--init_from=/no/such"], "/no/such has no checkpoint yet"),
         (["--strategy=tpu"], "There is no TPU"),
         (["--strategy=multi_worker"], "needs the addresses of the workers"),
         (
