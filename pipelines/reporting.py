@@ -11,6 +11,7 @@ from t2t_keras.analysis.flops import training_flops
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.examples import Examples
 from t2t_keras.pipelines import stage
+from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.callbacks import Logs
 from t2t_keras.training.trainer import Trainer
 
@@ -120,7 +121,7 @@ def describe_start(
     model_arguments: dict[str, Any],
     examples: Examples,
     batching: Batching,
-    steps: int | None,
+    budget: TrainingBudget,
     preset: str,
 ) -> str:
     """Tells what is going to be trained, on what, and what it costs.
@@ -130,7 +131,7 @@ def describe_start(
         model_arguments: Those of the model.
         examples: The training data.
         batching: How batches are formed.
-        steps: Updates to train for, or None if something else decides.
+        budget: How long to train; of minutes alone, the cost is not known before.
         preset: The name of the preset.
     """
     parts = trainer.replicas * trainer.accumulate
@@ -138,6 +139,12 @@ def describe_start(
     source_length, target_length = examples.lengths.mean(axis=0)
     epoch = training_flops(model_arguments, source_length, target_length, len(examples))
     step = epoch / statistics.batches
+    limits = [
+        (budget.steps or 0) * step,
+        (budget.epochs or 0) * epoch,
+        (budget.tokens or 0) * epoch / examples.lengths.sum(),
+    ]
+    whole = min((flops for flops in limits if flops), default=None)
     model = stage.describe(
         preset=preset,
         parameters=sum(math.prod(v.shape) for v in trainer.model.trainable_variables),
@@ -153,6 +160,6 @@ def describe_start(
         shapes=statistics.shapes,
         non_padding=f"{statistics.non_padding:.3f}",
         FLOPs_a_step=f"{step:.2g}",
-        **({"FLOPs_in_all": f"{step * steps:.2g}"} if steps else {}),
+        **({"FLOPs_in_all": f"{whole:.2g}"} if whole else {}),
     )
     return f"{model}\n{data}"

@@ -74,6 +74,12 @@ class TrainingRun:
             if FLAGS.early_stop_patience
             else None
         )
+        dump = dump_batch(
+            examples, batching, data, model_dir.path / "skipped", is_chief
+        )
+        self._skipped = callbacks.SkippedSteps(
+            FLAGS.max_skipped_steps, reporter.message, dump
+        )
 
     def run(self) -> int:
         """Trains, and returns the exit status.
@@ -110,7 +116,7 @@ class TrainingRun:
                     self._config["model"],
                     self._examples,
                     self._batching,
-                    self._budget.steps,
+                    self._budget,
                     FLAGS.preset,
                 )
             )
@@ -122,6 +128,7 @@ class TrainingRun:
                     **progress.state(),
                     "early_stopping": self._stopping and self._stopping.state(),
                     "stopped_early": bool(trainer.model.stop_training),
+                    "skipped_in_a_row": self._skipped.in_a_row,
                 },
                 self._model_dir.save_ema if trainer.ema else None,
             )
@@ -176,6 +183,7 @@ class TrainingRun:
         variables = trainer.model.variables, trainer.state_variables
         saved = checkpoints.restore(step, *variables)
         progress.restore(saved)
+        self._skipped.in_a_row = saved["skipped_in_a_row"]
         if self._stopping and saved["early_stopping"]:
             self._stopping.restore(saved["early_stopping"])
         path = self._model_dir.path
@@ -240,25 +248,15 @@ class TrainingRun:
         saving: callbacks.SaveCheckpoint,
     ) -> list[Any]:
         """Returns the callbacks: all of them on the chief, which saves last."""
-        dump = dump_batch(
-            self._examples,
-            self._batching,
-            self._data,
-            self._model_dir.path / "skipped",
-            self._is_chief,
-        )
-        skipped = callbacks.SkippedSteps(
-            FLAGS.max_skipped_steps, self._reporter.message, dump
-        )
         if not self._is_chief:
-            return [progress, skipped]
+            return [progress, self._skipped]
         report = callbacks.ProgressReport(
             self._reporter.event,
             progress.fraction,
             self._reporter.every_seconds or FLAGS.report_seconds,
         )
         stopping = [self._stopping] if self._stopping else []
-        return [progress, report, skipped, board, *stopping, saving]
+        return [progress, report, self._skipped, board, *stopping, saving]
 
     def _validation(self, board: TensorBoard | None) -> Validation:
         return Validation(

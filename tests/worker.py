@@ -4,6 +4,7 @@ TensorFlow forgets neither the devices nor the groups of a strategy before its p
 ends.
 """
 
+import dataclasses
 import json
 import sys
 
@@ -20,15 +21,18 @@ EXAMPLES = RandomExamples(61)
 BATCHING = Batching(64, 7)
 
 
-def train(path, dtype="float64", accumulate=1, **strategy):
+def train(path, dtype="float64", dropout=0.0, accumulate=1, jit=False, **strategy):
     """Trains, validates, and writes weights; returns the logs and the dev figures."""
     trainer = trainer_of(
         dtype,
-        strategy=make_strategy(**strategy),
+        dropout,
+        make_strategy(**strategy),
         accumulate=accumulate,
+        jit=jit,
         clip_norm=1.0,
     )
-    parts = batches(trainer, BATCHING, examples=EXAMPLES)
+    batching = dataclasses.replace(BATCHING, pad_to_boundary=jit)
+    parts = batches(trainer, batching, examples=EXAMPLES)
     logs = [trainer.train_step(parts)[0] for _ in range(STEPS)]
     number = len(BATCHING.global_batches(EXAMPLES.lengths, 0))
     dev = trainer.evaluate(batches(trainer, BATCHING, examples=EXAMPLES), number)

@@ -137,6 +137,9 @@ class SkippedSteps(keras.callbacks.Callback):
         most: Steps in a row that may be left out.
         warn: Receives a line of text for each step left out.
         dump: Writes a batch, given its epoch and number, and returns where to.
+
+    Attributes:
+        in_a_row: Steps left out since the last good one; a checkpoint has to keep it.
     """
 
     def __init__(
@@ -149,22 +152,22 @@ class SkippedSteps(keras.callbacks.Callback):
         self._most = most
         self._warn = warn
         self._dump = dump
-        self._in_a_row = 0
+        self.in_a_row = 0
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Counts the steps left out."""
         logs = logs or {}
         if not logs["skipped"]:
-            self._in_a_row = 0
+            self.in_a_row = 0
             return
-        self._in_a_row += 1
+        self.in_a_row += 1
         epoch, number = int(logs["epoch"]), int(logs["batch"])
         where = f"step {batch + 1:,} (epoch {epoch}, batch {number:,})"
         self._warn(f"The gradients of {where} are not finite: the step is left out.")
-        if self._in_a_row > self._most:
+        if self.in_a_row > self._most:
             dumped = self._dump(epoch, number)
             raise NonFiniteGradientsError(
-                f"{self._in_a_row} steps in a row had gradients that are not finite, "
+                f"{self.in_a_row} steps in a row had gradients that are not finite, "
                 f"the last of them {where}. Its batch is in {dumped}. Lower "
                 "--learning_rate, or set --clip_norm."
             )

@@ -203,6 +203,13 @@ def test_early_stopping_and_token_budgets_end_a_run(work):
     assert stopped[-1]["text"].startswith("Trained 6 steps")
     tokens = train(work, "tokens", "--train_tokens=500")
     assert 1 < max(losses(tokens)) < 6
+    # A quarter of an epoch's batches, whose number the second line tells.
+    epochs = train(work, "epochs", "--train_epochs=0.25")
+    batches = int(re.search(r"batches an epoch (\d+)", epochs[0]["text"])[1])
+    assert max(losses(epochs)) == -(-batches // 4)
+    assert "FLOPs in all" in epochs[0]["text"]
+    minutes = train(work, "minutes", "--train_minutes=0.02")
+    assert minutes[-1]["text"].startswith("Trained ")
 
 
 def test_a_terminal_shows_a_bar(work):

@@ -79,9 +79,15 @@ def test_workers_change_nothing(alone, number):
 
 
 def test_float32_differs_by_rounding_alone(capsys):
-    one, mirrored = train({"dtype": "float32"}, {"dtype": "float32", "devices": 8})
-    for a, b in zip(one[0]["logs"], mirrored[0]["logs"], strict=True):
-        assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
+    workers = [f"127.0.0.1:{port}" for port in command.free_ports(2)]
+    one, mirrored, worker, _ = train(
+        {"dtype": "float32"},
+        {"dtype": "float32", "devices": 8},
+        *({"dtype": "float32", "workers": workers, "worker_index": i} for i in (0, 1)),
+    )
+    for other in (mirrored, worker):
+        for a, b in zip(one[0]["logs"], other[0]["logs"], strict=True):
+            assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
     pairs = zip(one[1], mirrored[1], strict=True)
     greatest = max(np.abs(a - b).max() for a, b in pairs)
     with capsys.disabled():
@@ -117,6 +123,21 @@ def test_precisions_and_xla_work_on_replicas(precision, jit):
     logs = run(trainer, 12, batching=Batching(64, pad_to_boundary=jit))
     assert not any(entry["skipped"] for entry in logs)
     assert logs[-1]["loss"] < logs[0]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "jit"), [("mixed_bfloat16", False), ("mixed_float16", True)]
+)
+def test_precisions_and_xla_work_on_workers(dtype, jit):
+    workers = [f"127.0.0.1:{port}" for port in command.free_ports(2)]
+    arguments = {"dtype": dtype, "jit": jit, "dropout": 0.1, "workers": workers}
+    first, second = train(*({**arguments, "worker_index": i} for i in (0, 1)))
+    logs = first[0]["logs"]
+    assert not any(entry["skipped"] for entry in logs)
+    assert logs[-1]["loss"] < logs[0]["loss"]
+    # Masks differ from worker to worker; weights may not.
+    for a, b in zip(first[1], second[1], strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_auto_takes_what_there_is():
