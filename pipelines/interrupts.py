@@ -26,12 +26,19 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         received.append(number)
 
+    with signals_go_to(note):
+        yield lambda: bool(received)
+
+
+@contextlib.contextmanager
+def signals_go_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Has a function called for SIGTERM and SIGINT while the block runs."""
     before = {
-        number: signal.signal(number, note)
+        number: signal.signal(number, handler)
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     try:
-        yield lambda: bool(received)
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)

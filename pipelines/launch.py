@@ -4,18 +4,17 @@ t2t-launch --num_workers=2 -- --data_dir=DIR --model_dir=DIR --preset=tiny
 """
 
 import contextlib
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from types import FrameType
 from typing import IO
 
 from absl import flags
 
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import interrupts, stage
 
 FLAGS = flags.FLAGS
 
@@ -58,7 +57,14 @@ def main(arguments: list[str]) -> int:
         reader = threading.Thread(target=_copy, args=(process.stderr, prefix))
         reader.start()
         processes.append((process, reader))
-    with _handed_on([process for process, _ in processes]):
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        for process, _ in processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    # Which save and end.
+    with interrupts.signals_go_to(hand_on):
         status = _wait([process for process, _ in processes])
     for _, reader in processes:
         reader.join()
@@ -77,26 +83,6 @@ def _copy(lines: IO[bytes], prefix: str) -> None:
     for line in lines:
         sys.stderr.buffer.write(prefix.encode() + line)
         sys.stderr.buffer.flush()
-
-
-@contextlib.contextmanager
-def _handed_on(processes: list[subprocess.Popen]) -> Iterator[None]:
-    """Hands SIGTERM and SIGINT on to the workers, which save and end."""
-
-    def hand_on(number: int, frame: object) -> None:
-        for process in processes:
-            if process.poll() is None:
-                process.send_signal(number)
-
-    before = {
-        number: signal.signal(number, hand_on)
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _wait(processes: list[subprocess.Popen]) -> int:

@@ -6,8 +6,6 @@ Writes a line for each pair: the log-probability of the translation, and after a
 that of each of its tokens, the end's last.
 """
 
-import math
-
 from absl import flags
 
 from t2t_keras.flags import decoding, paths, streams
@@ -25,6 +23,7 @@ def main() -> None:
     from t2t_keras.data.corpora import TextCorpus
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
+    from t2t_keras.training.metrics import perplexity_of
 
     if FLAGS.input == "-":
         raise ValueError("--input must be a file. Received: -")
@@ -50,13 +49,12 @@ def main() -> None:
                 tokens += len(scores)
                 each = " ".join(f"{score:.4f}" for score in scores)
                 output.write(f"{sum(scores):.4f}\t{each}\n".encode())
-    nll = -total / max(tokens, 1)
     stage.report(
         stage.describe(
             pairs=len(pairs),
             tokens=tokens,
             log_probability=f"{total:.2f}",
-            perplexity=f"{math.exp(min(nll, 700)):.3f}",
+            perplexity=f"{perplexity_of(-total / max(tokens, 1)):.3f}",
         )
     )
 
@@ -69,7 +67,7 @@ def run() -> None:
         decoding.CHECKPOINT,
         decoding.DECODE_BATCH_TOKENS,
     ]
-    stage.run(main, __name__, shared, required=["model_dir", "translations", "input"])
+    stage.run(main, __name__, shared, required=["model_dir", "translations"])
 
 
 if __name__ == "__main__":

@@ -56,11 +56,14 @@ def forbid_repeated_ngrams(logits: tf.Tensor, ids: tf.Tensor, size: int) -> tf.T
     return tf.cond(tf.shape(ids)[2] >= size, forbid, lambda: logits)
 
 
-def force(logits: tf.Tensor, step: tf.Tensor, prefix: tf.Tensor) -> tf.Tensor:
+def force(
+    constrained: tf.Tensor, logits: tf.Tensor, step: tf.Tensor, prefix: tf.Tensor
+) -> tf.Tensor:
     """Leaves rows whose prefix is not over yet no choice but its next token.
 
     Args:
-        logits: `[rows, beam, vocab_size]` float32.
+        constrained: `[rows, beam, vocab_size]` float32, for rows that are free.
+        logits: Likewise, before any rule: a prefix may break all others.
         step: Scalar int32, tokens that the outputs have.
         prefix: `[rows, prefix]` int32, 0 for padding.
     """
@@ -69,8 +72,9 @@ def force(logits: tf.Tensor, step: tf.Tensor, prefix: tf.Tensor) -> tf.Tensor:
     def forced() -> tf.Tensor:
         token = prefix[:, step]
         only = tf.one_hot(token, tf.shape(logits)[-1], 0.0, IMPOSSIBLE)
+        # [rows] -> [rows, 1, 1]
+        is_free = (token == PAD_ID)[:, tf.newaxis, tf.newaxis]
         # [rows, vocab_size] -> [rows, 1, vocab_size]
-        only = tf.where(token[:, tf.newaxis] == PAD_ID, 0.0, only)
-        return logits + only[:, tf.newaxis]
+        return tf.where(is_free, constrained, logits + only[:, tf.newaxis])
 
-    return tf.cond(step < length, forced, lambda: logits)
+    return tf.cond(step < length, forced, lambda: constrained)

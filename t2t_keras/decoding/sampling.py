@@ -30,11 +30,22 @@ def draw(
     seed = _mix(seed, tf.cast(step, tf.uint32))
     seed = _mix(seed[:, tf.newaxis], tf.range(beam)[tf.newaxis])
     bits = _mix(seed[:, :, tf.newaxis], tf.range(vocab)[tf.newaxis, tf.newaxis])
-    # 24 bits are what a float32 holds; half a step keeps it off 0 and 1.
-    bits = tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32))
-    uniform = (tf.cast(bits, tf.float32) + 0.5) * 2.0**-24
-    noise = -tf.math.log(-tf.math.log(uniform))
-    return tf.argmax(logits + noise, axis=-1, output_type=tf.int32)
+    return tf.argmax(logits + gumbel(bits), axis=-1, output_type=tf.int32)
+
+
+def gumbel(bits: tf.Tensor) -> tf.Tensor:
+    """Turns random bits into Gumbel noise, which is always finite.
+
+    Args:
+        bits: Any shape, uint32.
+
+    Returns:
+        float32 of that shape.
+    """
+    # A float32 holds 24 bits: 23 of these and the half that keeps off 0 and 1.
+    bits = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))
+    uniform = (tf.cast(bits, tf.float32) + 0.5) * 2.0**-23
+    return -tf.math.log(-tf.math.log(uniform))
 
 
 def _mix(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

@@ -123,13 +123,16 @@ def search(
     candidates = min(2 * beam_size, ensemble.vocab_size)
 
     def constrain(logits: tf.Tensor, step: tf.Tensor, state: _State) -> tf.Tensor:
+        constrained = logits
         if options.min_length:
-            logits = constraints.forbid_early_end(logits, step, options.min_length)
-        if options.no_repeat_ngram:
-            logits = constraints.forbid_repeated_ngrams(
-                logits, state.ids, options.no_repeat_ngram
+            constrained = constraints.forbid_early_end(
+                constrained, step, options.min_length
             )
-        return constraints.force(logits, step, state.prefix)
+        if options.no_repeat_ngram:
+            constrained = constraints.forbid_repeated_ngrams(
+                constrained, state.ids, options.no_repeat_ngram
+            )
+        return constraints.force(constrained, logits, step, state.prefix)
 
     def choose_best(logits: tf.Tensor, step: tf.Tensor, state: _State) -> _Choice:
         log_sum = tf.reduce_logsumexp(logits, axis=2, keepdims=True)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t_keras import Transformer
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.sampling import draw
+from t2t_keras.decoding.sampling import draw, gumbel
 from t2t_keras.decoding.scoring import align_words, score_tokens
 from t2t_keras.decoding.search import length_penalty_of
 from t2t_keras.decoding.search import search as search_in_graph
@@ -266,6 +266,21 @@ def test_a_prefix_is_kept_and_scored(model):
     row = tf.constant(source[0][source[0] > 0][None])
     again = score_tokens(Ensemble([model]), row, tf.constant([[*tokens, 2]])).log_probs
     assert score == pytest.approx(float(tf.reduce_sum(again)), abs=1e-4)
+
+
+def test_a_prefix_goes_before_every_rule(model):
+    source = sources(seed=17, number=2)
+    prefix = tf.constant([[7, 8, 7, 8, 7, 8], [0] * 6])
+    found = search(model, source, prefix=prefix, no_repeat_ngram=2, max_extra_length=9)
+    for tokens, score in found[0]:
+        assert tokens[:6] == [7, 8, 7, 8, 7, 8]
+        assert score > -1e6
+
+
+def test_noise_is_finite_at_both_ends():
+    noise = gumbel(tf.constant([0, 1, 2**31, 2**32 - 2, 2**32 - 1], tf.uint32))
+    assert np.isfinite(noise.numpy()).all()
+    assert (np.diff(noise.numpy()) >= 0).all()
 
 
 def test_draws_follow_the_model(model):

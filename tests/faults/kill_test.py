@@ -35,26 +35,13 @@ RUN = [
     f"--train_steps={STEPS}",
     "--checkpoint_steps=7",
 ]
-WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """Prepared data."""
     work = tmp_path_factory.mktemp("work")
-    rng = np.random.default_rng(0)
-    for split, number in (("train", 300), ("dev", 20)):
-        lines = [" ".join(rng.choice(WORDS, rng.integers(1, 7))) for _ in range(number)]
-        (work / f"{split}.tsv").write_text(
-            "".join(f"{line}\t{line.upper()}\n" for line in lines)
-        )
-    command.stage(
-        "prepare",
-        "--corpus=text",
-        "--vocab_size=60",
-        f"--data_dir={work}/data",
-        *(f"--{split}_source={work}/{split}.tsv" for split in ("train", "dev")),
-    )
+    command.prepare_words(work, train=300, dev=20)
     return work
 
 

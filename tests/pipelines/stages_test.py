@@ -9,7 +9,6 @@ import command
 import numpy as np
 import pytest
 
-WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
 SIZES = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
 STEPS = ["--batch_tokens=128", "--checkpoint_steps=3", "--bleu_sentences=5"]
 
@@ -18,19 +17,7 @@ STEPS = ["--batch_tokens=128", "--checkpoint_steps=3", "--bleu_sentences=5"]
 def work(tmp_path_factory):
     """A prepared directory and a model of six steps."""
     work = tmp_path_factory.mktemp("work")
-    rng = np.random.default_rng(0)
-    for split, number in (("train", 200), ("dev", 20), ("test", 20)):
-        lines = [" ".join(rng.choice(WORDS, rng.integers(1, 7))) for _ in range(number)]
-        (work / f"{split}.tsv").write_text(
-            "".join(f"{line}\t{line.upper()}\n" for line in lines)
-        )
-    command.stage(
-        "prepare",
-        "--corpus=text",
-        "--vocab_size=60",
-        f"--data_dir={work}/data",
-        *(f"--{split}_source={work}/{split}.tsv" for split in ("train", "dev", "test")),
-    )
+    command.prepare_words(work, train=200, dev=20, test=20)
     trained = train(work, "model", "--train_steps=6")
     for item in ("parameters", "non padding", "dev: accuracy", "Trained 6 steps"):
         assert item in trained.stderr

@@ -11,7 +11,6 @@ import sys
 import termios
 
 import command
-import numpy as np
 import pytest
 
 SIZES = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
@@ -24,26 +23,13 @@ RUN = [
     "--report_seconds=0",
 ]
 ENDLESS = ["--train_steps=1000000", "--checkpoint_steps=1000000"]
-WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """Prepared data."""
     work = tmp_path_factory.mktemp("work")
-    rng = np.random.default_rng(0)
-    for split, number in (("train", 200), ("dev", 20)):
-        lines = [" ".join(rng.choice(WORDS, rng.integers(1, 7))) for _ in range(number)]
-        (work / f"{split}.tsv").write_text(
-            "".join(f"{line}\t{line.upper()}\n" for line in lines)
-        )
-    command.stage(
-        "prepare",
-        "--corpus=text",
-        "--vocab_size=60",
-        f"--data_dir={work}/data",
-        *(f"--{split}_source={work}/{split}.tsv" for split in ("train", "dev")),
-    )
+    command.prepare_words(work, train=200, dev=20)
     return work
 
 
