@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 DEMO := .demo
 SETUP := $(VENV)/.installed
 
-.PHONY: demo test test-faults lint format constraints clean
+ALL_TESTS := --override-ini=addopts="-ra --import-mode=importlib"
+
+.PHONY: demo test test-faults test-load lint format constraints clean
 
 $(SETUP): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,7 +23,14 @@ test: $(SETUP) lint
 
 # Kills, damaged files and full disks, over and over: minutes, not for every change.
 test-faults: $(SETUP)
-	$(BIN)/python -m pytest -m faults --override-ini=addopts="-ra --import-mode=importlib"
+	$(BIN)/python -m pytest -m faults $(ALL_TESTS)
+
+# Many clients against the demo's model, with a change of versions in the middle.
+test-load: $(SETUP) $(DEMO)/export
+	$(BIN)/python -m pytest -s -m load $(ALL_TESTS)
+
+$(DEMO)/export:
+	$(MAKE) demo
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -6,7 +6,18 @@ as top-level names they would clash with other distributions on PyPI.
 
 from setuptools import find_packages, setup
 
-STAGES = ("prepare", "train", "average", "evaluate", "score", "translate", "launch")
+STAGES = (
+    "prepare",
+    "train",
+    "launch",
+    "average",
+    "evaluate",
+    "score",
+    "translate",
+    "export",
+    "serve",
+    "request",
+)
 
 setup(
     name="t2t-keras",
@@ -22,7 +33,7 @@ setup(
         "t2t_keras.flags": "flags",
         "t2t_keras.pipelines": "pipelines",
     },
-    package_data={"t2t_keras": ["py.typed"]},
+    package_data={"t2t_keras": ["py.typed", "serving/page/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",
@@ -39,12 +50,21 @@ setup(
         "num2words>=0.5.14,<0.6",
         "tqdm>=4.66,<5",
         "absl-py>=2.3,<3",
+        "protobuf>=6",
+        "tensorflow-serving-api>=2.19,<3",
+        "grpcio>=1.74,<2",
+        "grpcio-health-checking>=1.74,<2",
+        "starlette>=1,<2",
+        "uvicorn>=0.40,<1",
+        "prometheus-client>=0.22,<1",
+        "urllib3>=2.2,<3",
     ],
     extras_require={
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.8,<4",
             "pyyaml>=6,<7",
+            "selenium>=4.30,<5",
             "ruff>=0.14",
             "mypy>=1.18",
             "setuptools>=77",

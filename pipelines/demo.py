@@ -1,17 +1,21 @@
 """Shows the main job from end to end on the embedded corpus.
 
 Prepares the data, trains a tiny model, averages its checkpoints, scores it on text
-it has not seen, and translates a few sentences. Each stage is the command that a
-user would type, and is printed before it runs.
+it has not seen, translates a few sentences, exports the model, serves it, and asks the
+server for the same translations. Each stage is the command that a user would type, and
+is printed before it runs.
 
     python -m t2t_keras.pipelines.demo --work_dir=DIR
 """
 
+import contextlib
 import json
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -29,6 +33,11 @@ flags.DEFINE_string(
 flags.DEFINE_float("demo_minutes", 7.0, "Minutes to train for.", 0)
 flags.DEFINE_integer("demo_pairs", 100_000, "Training pairs.", 1)
 
+_PARTS = {
+    "data": "manifest.json",
+    "model": "config.json",
+    "export": "1/saved_model.pb",
+}
 _VOCAB_SIZE = 4000
 _LEAST_BLEU = 95
 """What the demo promises as long as its flags are the defaults."""
@@ -42,7 +51,7 @@ def main() -> None:
 
     work_dir = Path(FLAGS.work_dir)
     # What an earlier demo left is removed, and nothing that is not a demo's.
-    for part, mark in (("data", "manifest.json"), ("model", "config.json")):
+    for part, mark in _PARTS.items():
         if (work_dir / part / mark).is_file():
             shutil.rmtree(work_dir / part)
     work_dir.mkdir(parents=True, exist_ok=True)
@@ -82,6 +91,14 @@ def main() -> None:
     ):
         print(f"\nsource       {source}\ntranslation  {translation}")
         print(f"reference    {reference}")
+    _run("export", model_dir, f"--export_dir={work_dir}/export")
+    served = work_dir / "sample.served.txt"
+    with _server(work_dir / "export") as address:
+        _run("request", *address, f"--input={sample}", f"--output={served}")
+    if served.read_bytes() != translated.read_bytes():
+        stage.report("\nerror: The server translates otherwise than t2t-translate.")
+        sys.exit(stage.EXIT_FAILURE)
+    print("The server gives the same translations.")
     record = json.loads((work_dir / "model" / "scores.test.json").read_text())
     bleu = record["scores"][0]["value"]
     flags_given = FLAGS["demo_minutes"].present or FLAGS["demo_pairs"].present
@@ -93,6 +110,39 @@ def main() -> None:
         sys.exit(stage.EXIT_FAILURE)
     print(f"\nThe model is in {work_dir}/model. Try it:")
     print(f"  echo '21 days' | .venv/bin/t2t-translate {model_dir}")
+    print(f"  .venv/bin/t2t-serve --model_base_path={work_dir}/export")
+
+
+@contextlib.contextmanager
+def _server(base: Path) -> Iterator[list[str]]:
+    """Runs a server; yields the flags by which `t2t-request` finds it."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in sockets]
+    arguments = [
+        "--model_name=demo",
+        f"--model_base_path={base}",
+        f"--port={ports[0]}",
+        f"--rest_api_port={ports[1]}",
+    ]
+    print(f"\n$ t2t-serve {shlex.join(arguments)} &", flush=True)
+    command = [sys.executable, "-m", "t2t_keras.pipelines.serve", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr  # For the type checker: it is a pipe.
+        for line in process.stderr:
+            print(line, end="", file=sys.stderr)
+            if line.startswith("REST"):
+                break
+        try:
+            yield [f"--server=localhost:{ports[0]}", "--model_name=demo"]
+        finally:
+            process.terminate()
+            print(process.stderr.read(), end="", file=sys.stderr)
+    if process.returncode:
+        stage.report(f"The demo ends here: t2t-serve exited with {process.returncode}.")
+        sys.exit(process.returncode)
 
 
 def _run(name: str, *arguments: str) -> None:

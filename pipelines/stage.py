@@ -151,6 +151,26 @@ def _quiet_start() -> Iterator[None]:
                     os.write(2, line)
 
 
+def input_lines(path: str) -> Iterator[str]:
+    """Reads the lines that a stage is to work on.
+
+    Args:
+        path: A file, plain or .gz; "-" is standard input, read as it comes.
+
+    Raises:
+        ValueError: If a line is no UTF-8.
+    """
+    from t2t_keras.data.lines import decode_line, read_lines
+
+    if path != "-":
+        yield from read_lines(path)
+        return
+    # Not by sys.stdin: at its end Python would wait for whoever reads there, and abort.
+    with open(sys.stdin.fileno(), "rb", closefd=False) as file:
+        for number, line in enumerate(file, 1):
+            yield decode_line(line, "standard input", number)
+
+
 @contextlib.contextmanager
 def open_output(path: str) -> Iterator[BinaryIO]:
     """Opens a file to write, which appears when it is complete.

@@ -215,6 +215,7 @@ MAY_IMPORT = {
     "data": {"data"},
     "training": {"training", "transformer"},
     "decoding": {"decoding", "data", "layers", "transformer"},
+    "serving": {"serving", "data", "decoding", "transformer", "model_dir"},
     "evaluation": {"evaluation"},
     "flags": {"flags"},
 }

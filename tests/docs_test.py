@@ -13,16 +13,23 @@ from absl import flags
 from t2t_keras.pipelines import (  # noqa: F401  (they define flags)
     average,
     evaluate,
+    export,
     launch,
     prepare,
+    request,
     score,
+    serve,
     train,
     translate,
 )
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.*"))]
-STAGES = "prepare|train|average|evaluate|score|translate|launch"
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.*")),
+    *sorted((ROOT / "deploy").glob("*.*")),
+]
+STAGES = "prepare|train|average|evaluate|score|translate|launch|export|serve|request"
 
 
 def commands(text):

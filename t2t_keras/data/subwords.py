@@ -29,8 +29,8 @@ class SentencePieceTokenizer(Tokenizer):
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
-        self._tokenizer = tf_text.SentencepieceTokenizer(model=model)
-        self.vocab_size = int(self._tokenizer.vocab_size())
+        self.module = tf_text.SentencepieceTokenizer(model=model)
+        self.vocab_size = int(self.module.vocab_size())
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int) -> "SentencePieceTokenizer":
@@ -72,19 +72,17 @@ class SentencePieceTokenizer(Tokenizer):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
-        return self._tokenizer.tokenize(clean(text))
+        return self.module.tokenize(clean(text))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens into sentences."""
-        return self._tokenizer.detokenize(ids)
+        return self.module.detokenize(ids)
 
     def pieces(self) -> list[str]:
         """Returns the text of every token, by id."""
-        ids = tf.range(self.vocab_size)
-        return [
-            piece.decode("utf-8", "replace")
-            for piece in self._tokenizer.id_to_string(ids).numpy()
-        ]
+        with tf.init_scope():  # The values are wanted while a graph is made, too.
+            pieces = self.module.id_to_string(tf.range(self.vocab_size)).numpy()
+        return [piece.decode("utf-8", "replace") for piece in pieces]
 
     def starts_word(self, piece: str) -> bool:
         """Tells whether a token begins with SentencePiece's sign for a space."""
@@ -135,7 +133,7 @@ class WordPieceTokenizer(Tokenizer):
         super().__init__(model)
         self._pieces = model.decode("utf-8").split("\n")
         self.vocab_size = len(self._pieces)
-        self._tokenizer = tf_text.FastWordpieceTokenizer(
+        self.module = tf_text.FastWordpieceTokenizer(
             self._pieces,
             unknown_token=self._SPECIAL[UNK_ID],
             max_bytes_per_word=1 << 20,
@@ -185,13 +183,13 @@ class WordPieceTokenizer(Tokenizer):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
-        ids = self._tokenizer.tokenize(_split_words(text))
+        ids = self.module.tokenize(_split_words(text))
         # [batch, (words), (pieces)] -> [batch, (tokens)]
         return tf.cast(ids.merge_dims(1, 2), tf.int32)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens into sentences."""
-        text = self._tokenizer.detokenize(ids)
+        text = self.module.detokenize(ids)
         # As SentencePiece shows what it has no token for.
         return tf.strings.regex_replace(text, self._SPECIAL[UNK_ID], "\u2047")
 

@@ -59,10 +59,12 @@ class Tokenizer(ABC):
     Attributes:
         vocab_size: Number of tokens.
         model: The trained model as bytes, all that there is to a tokenizer.
+        module: What a SavedModel has to keep for the tokenizer's operations.
     """
 
     subword: str
     vocab_size: int
+    module: tf.Module
 
     def __init__(self, model: bytes) -> None:
         self.model = model

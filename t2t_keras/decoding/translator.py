@@ -8,19 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.data.examples import append_eos
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.constraints import IMPOSSIBLE
-from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.scoring import TokenScores, align_words, score_tokens
-from t2t_keras.decoding.search import Hypotheses, search
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.decoding.scoring import TokenScores, align_words
+from t2t_keras.decoding.search import Hypotheses
+from t2t_keras.decoding.text_search import EMPTY, TOO_LONG, TextSearch
 from t2t_keras.transformer import Transformer
-
-OK, EMPTY, TOO_LONG = "ok", "empty", "too_long"
-"""What may be said of a sentence: translated; empty, and so is its translation; or
-longer than `max_input_tokens`, and translated up to there."""
 
 
 class Translation(NamedTuple):
@@ -29,12 +23,12 @@ class Translation(NamedTuple):
     Attributes:
         text: The translation; empty for an empty sentence.
         score: Log-probability over length penalty; 0 for an empty sentence.
-        status: `OK`, `EMPTY` or `TOO_LONG`.
+        status: As of `text_search`.
     """
 
     text: str
     score: float
-    status: str = OK
+    status: str = "ok"
 
 
 class Details(NamedTuple):
@@ -77,26 +71,33 @@ class Translator:
         max_input_tokens: int = 1024,
     ) -> None:
         self.options = options or SearchOptions()
-        self._tokenizers = tokenizers
-        self._batch_tokens = batch_tokens
         self.max_input_tokens = max_input_tokens
         self.truncated = 0
+        self._tokenizers = tokenizers
+        self._batch_tokens = batch_tokens
         self._drawn = 0
         single = isinstance(models, Transformer)
-        ensemble = Ensemble([models] if single else models)  # type: ignore[list-item]
-        ids = tf.TensorSpec([None, None], tf.int32)
+        self._text_search = text_search = TextSearch(
+            [models] if single else models,  # type: ignore[list-item]
+            tokenizers,
+            self.options,
+            max_input_tokens,
+        )
+        ids = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
 
         @tf.function(
             input_signature=[ids, ids, tf.TensorSpec([None], tf.int32)], autograph=False
         )
         def search_batch(
-            source: tf.Tensor, prefix: tf.Tensor, row_seeds: tf.Tensor
+            source: tf.RaggedTensor, prefix: tf.RaggedTensor, row_seeds: tf.Tensor
         ) -> Hypotheses:
-            return search(ensemble, source, self.options, prefix, row_seeds)
+            return text_search.search(source, prefix, row_seeds)
 
         @tf.function(input_signature=[ids, ids], autograph=False)
-        def score_batch(source: tf.Tensor, target: tf.Tensor) -> TokenScores:
-            return score_tokens(ensemble, source, target)
+        def score_batch(
+            source: tf.RaggedTensor, target: tf.RaggedTensor
+        ) -> TokenScores:
+            return text_search.score(source, target)
 
         self._search = search_batch
         self._score = score_batch
@@ -118,41 +119,31 @@ class Translator:
         results = [[Translation("", 0.0, EMPTY)] for _ in sentences]
         if not sentences:
             return results
-        ids, lengths, too_long = self._source_ids(sentences)
-        self.truncated += int(too_long.sum())
+        ids, status = self._text_search.read(tf.constant(sentences))
+        stated = [value.decode() for value in status.numpy()]
+        self.truncated += stated.count(TOO_LONG)
         begun = self._target_ids(prefixes, len(sentences))
         # A sentence draws the same whatever else is translated with it.
         seeds = np.arange(self._drawn, self._drawn + len(sentences), dtype=np.int32)
         self._drawn += len(sentences)
-        for batch in self._batches(lengths):
+        for batch in self._batches(ids.row_lengths().numpy()):
             found = self._search(
-                append_eos(tf.gather(ids, batch)).to_tensor(),
-                tf.gather(begun, batch).to_tensor(),
+                tf.gather(ids, batch),
+                tf.gather(begun, batch),
                 tf.constant(seeds[batch]),
             )
-            texts, scores = self._texts(found)
+            texts = self._text_search.texts(found.ids).numpy()
+            scores = found.scores[:, : self.options.n_best].numpy()
             for index, row_texts, row_scores in zip(batch, texts, scores, strict=True):
-                status = TOO_LONG if too_long[index] else OK
                 results[index] = [
-                    Translation(text.decode("utf-8", "replace"), float(score), status)
+                    Translation(
+                        text.decode("utf-8", "replace"), float(score), stated[index]
+                    )
                     for text, score in zip(row_texts, row_scores, strict=True)
                     # A beam that found fewer hypotheses fills up with impossible ones.
                     if score > IMPOSSIBLE / 1000
                 ]
         return results
-
-    def _source_ids(
-        self, sentences: list[str]
-    ) -> tuple[tf.RaggedTensor, np.ndarray, np.ndarray]:
-        """Returns ids, their numbers, and which sentences had to be cut."""
-        ids = self._tokenizers.source.tokenize(tf.constant(sentences))
-        lengths = ids.row_lengths().numpy()
-        too_long = lengths > self.max_input_tokens
-        return (
-            tf.cast(ids[:, : self.max_input_tokens], tf.int32),
-            np.minimum(lengths, self.max_input_tokens),
-            too_long,
-        )
 
     def _target_ids(
         self, sentences: Iterable[str] | None, number: int
@@ -176,16 +167,6 @@ class Translator:
             yield order[start : start + rows]
             start += rows
 
-    def _texts(self, found: Hypotheses) -> tuple[np.ndarray, np.ndarray]:
-        n_best = self.options.n_best
-        # [batch, beam, length] -> [batch * n_best, (tokens)]
-        best = found.ids[:, :n_best]
-        flat = tf.reshape(best, [-1, tf.shape(best)[2]])
-        texts = self._tokenizers.target.detokenize(
-            tf.RaggedTensor.from_tensor(flat, padding=PAD_ID)
-        )
-        return texts.numpy().reshape([-1, n_best]), found.scores[:, :n_best].numpy()
-
     def details(
         self, sentences: Sequence[str], translations: Sequence[str]
     ) -> list[Details]:
@@ -204,16 +185,15 @@ class Translator:
         results = [Details([], [], []) for _ in sentences]
         if not sentences:
             return results
-        source, lengths, _ = self._source_ids(list(sentences))
+        source = self._text_search.read(tf.constant(list(sentences))).ids
         target = self._target_ids(translations, len(sentences))
+        lengths = source.row_lengths().numpy()
         pieces = self._tokenizers.source.pieces(), self._tokenizers.target.pieces()
         # Either side may be the longer one.
         sizes = np.maximum(lengths, target.row_lengths().numpy())
         for batch in self._batches(np.where(lengths > 0, sizes, 0)):
             source_ids, target_ids = (tf.gather(x, batch) for x in (source, target))
-            log_probs, attention = self._score(
-                append_eos(source_ids).to_tensor(), append_eos(target_ids).to_tensor()
-            )
+            log_probs, attention = self._score(source_ids, target_ids)
             rows = zip(
                 batch,
                 source_ids.to_list(),

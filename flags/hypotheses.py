@@ -1,0 +1,22 @@
+"""What is shown of translations."""
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_integer(
+    "n_best",
+    1,
+    "Translations of each line. With more than one, each is a line of its own: the "
+    "input line's number, the score and the text, divided by tabs.",
+    1,
+)
+flags.DEFINE_bool("print_scores", False, "Put the score and a tab before each line.")
+flags.DEFINE_enum(
+    "output_format",
+    "text",
+    ["text", "json"],
+    "json: an object a line, with the hypotheses, their scores and the status of the "
+    "input (ok, empty, too_long, invalid_utf8); from t2t-translate also the tokens, "
+    "their scores and the alignment of words.",
+)

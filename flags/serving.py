@@ -1,0 +1,38 @@
+"""What a model server and its clients have to agree on.
+
+The API token is no flag itself: others could see it in a list of processes.
+"""
+
+import os
+from pathlib import Path
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("model_name", "default", "Name of the model on the server.")
+flags.DEFINE_string(
+    "token_file",
+    None,
+    "File with the API token; the environment variable T2T_TOKEN has it otherwise.",
+)
+
+
+def read_token() -> str | None:
+    """Returns the token, or None where there is to be none.
+
+    Raises:
+        ValueError: If the file cannot be read, or holds none that can be sent.
+    """
+    if FLAGS.token_file:
+        try:
+            token = Path(FLAGS.token_file).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise ValueError(f"--token_file={FLAGS.token_file}: {error}") from error
+        if not token:
+            raise ValueError(f"--token_file={FLAGS.token_file}: the file is empty.")
+    else:
+        token = os.environ.get("T2T_TOKEN", "")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError("An API token is of printable ASCII without spaces.")
+    return token or None

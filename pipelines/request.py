@@ -1,0 +1,120 @@
+"""Translates sentences by a model server, a line out for each line in, in order.
+
+t2t-request --server=localhost:8500 --model_name=NAME --input=FILE --output=FILE
+echo "Hello." | t2t-request --server=localhost:8501 --protocol=rest --model_name=NAME
+"""
+
+import collections
+import os
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from t2t_keras.flags import hypotheses as hypotheses_flags
+from t2t_keras.flags import serving, streams
+from t2t_keras.pipelines import hypotheses, stage
+
+if TYPE_CHECKING:
+    from t2t_keras.serving.client import Client
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("server", None, "HOST:PORT of the model server.")
+flags.DEFINE_integer(
+    "model_version", None, "Its version [the newest].", 0, (1 << 63) - 1
+)
+flags.DEFINE_string("version_label", None, "Or the label of a version.")
+flags.DEFINE_enum(
+    "protocol", "grpc", ["grpc", "rest"], "What the server speaks on that port."
+)
+flags.DEFINE_integer("rows_per_request", 16, "The most lines of a request.", 1)
+flags.DEFINE_integer("concurrent_requests", 4, "The most requests at once.", 1)
+flags.DEFINE_float(
+    "deadline_s", 60.0, "Seconds for a request with all its retries.", 0.001
+)
+flags.DEFINE_integer(
+    "retries",
+    4,
+    "How often to send a request again that finds no server, or one that is too busy.",
+    0,
+    4,  # As many as gRPC makes.
+)
+flags.DEFINE_bool("tls", False, "Encrypt the connection.")
+flags.DEFINE_string(
+    "tls_ca_file",
+    None,
+    "PEM file of who may sign the server's certificate [whom the system trusts]; "
+    "implies --tls.",
+)
+
+
+def main() -> None:
+    """Runs the stage."""
+    # gRPC's own log; what matters of it is in the message of the error.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    number = 0
+    states: collections.Counter[str] = collections.Counter()
+    with _client() as client, stage.open_output(FLAGS.output) as output:
+        for sources, found in client.stream(
+            stage.input_lines(FLAGS.input),
+            FLAGS.rows_per_request,
+            FLAGS.concurrent_requests,
+            wait=FLAGS.input != "-",
+        ):
+            found = [row[: FLAGS.n_best] for row in found]
+            if FLAGS.output_format == "json":
+                lines = hypotheses.as_json(sources, found)
+            else:
+                lines = hypotheses.as_text(found, number + 1)
+            output.writelines(f"{line}\n".encode() for line in lines)
+            output.flush()
+            number += len(sources)
+            states.update(row[0].status for row in found)
+    _tell(states)
+
+
+def _client() -> "Client":
+    from t2t_keras.serving.client_grpc import GrpcClient
+    from t2t_keras.serving.client_rest import RestClient
+
+    kinds: dict[str, type[Client]] = {"grpc": GrpcClient, "rest": RestClient}
+    return kinds[FLAGS.protocol](
+        FLAGS.server,
+        FLAGS.model_name,
+        version=FLAGS.model_version,
+        label=FLAGS.version_label,
+        timeout=FLAGS.deadline_s,
+        retries=FLAGS.retries,
+        tls=FLAGS.tls,
+        ca_file=FLAGS.tls_ca_file,
+        token=serving.read_token(),
+        n_best=FLAGS.n_best > 1,
+    )
+
+
+def _tell(states: collections.Counter[str]) -> None:
+    """Says which lines were not translated as they are."""
+    from t2t_keras.decoding.text_search import EMPTY, INVALID, OK, TOO_LONG
+
+    told = {
+        TOO_LONG: "were longer than the model takes and were translated up to there",
+        INVALID: "were no valid text for the model and were not translated",
+    }
+    for state, count in sorted(states.items()):
+        if state not in (OK, EMPTY):
+            happened = told.get(state, f"have the status {state}")
+            stage.report(f"{count:,} lines {happened}.")
+
+
+def run() -> None:
+    """Is the console script."""
+    stage.run(
+        main,
+        __name__,
+        [streams, hypotheses_flags, serving],
+        required=["server"],
+    )
+
+
+if __name__ == "__main__":
+    run()

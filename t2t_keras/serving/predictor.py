@@ -1,0 +1,169 @@
+"""A request's way through the server, whichever protocol it came by."""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Iterable, Iterator
+
+import grpc
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+
+from t2t_keras.serving.batching import Batcher
+from t2t_keras.serving.errors import ServingError, invalid
+from t2t_keras.serving.metrics import Metrics
+from t2t_keras.serving.registry import Registry
+from t2t_keras.serving.saved_model import Arrays, SavedModel
+
+
+class Predictor:
+    """Answers requests within limits.
+
+    Args:
+        registry: The models.
+        batcher: Runs them.
+        metrics: Where requests are counted.
+        enable_batching: Whether to join requests to signatures all of whose inputs and
+            outputs have a first axis of any size.
+        max_rows: The most rows of a request.
+        max_concurrent_requests: The most requests at once; more are refused.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        batcher: Batcher,
+        metrics: Metrics,
+        enable_batching: bool = True,
+        max_rows: int = 1024,
+        max_concurrent_requests: int = 512,
+    ) -> None:
+        self.registry = registry
+        self.metrics = metrics
+        self._batcher = batcher
+        self._enable_batching = enable_batching
+        self._max_rows = max_rows
+        self._max_concurrent = max_concurrent_requests
+        self._concurrent = 0
+
+    @contextlib.contextmanager
+    def admit(self) -> Iterator[None]:
+        """Counts a request among those at once, from its body to its answer.
+
+        Raises:
+            ServingError: If there are too many.
+        """
+        if self._concurrent >= self._max_concurrent:
+            raise ServingError(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"More than {self._max_concurrent} requests at once; try again later.",
+            )
+        self._concurrent += 1
+        try:
+            yield
+        finally:
+            self._concurrent -= 1
+
+    async def predict(
+        self,
+        spec: ModelSpec,
+        inputs: Arrays,
+        output_filter: Iterable[str],
+        timeout: float,
+        api: str,
+    ) -> tuple[Arrays, ModelSpec]:
+        """Answers a request.
+
+        Args:
+            spec: Model, version and signature.
+            inputs: Arrays by name.
+            output_filter: Names of the outputs wanted; none for all.
+            timeout: Seconds that the answer may take.
+            api: "gRPC" or "REST", for metrics.
+
+        Returns:
+            The outputs, and the spec with the version that answered.
+
+        Raises:
+            ServingError: If there is no answer.
+        """
+        started = time.perf_counter()
+        status = "OK"
+        try:
+            return await self._answer(spec, inputs, output_filter, timeout)
+        except ServingError as error:
+            status = error.code.name
+            raise
+        except asyncio.CancelledError:
+            status = grpc.StatusCode.CANCELLED.name
+            raise
+        finally:
+            # Names of models that there are not would fill the memory.
+            name = spec.name if spec.name in self.registry.names else ""
+            micros = (time.perf_counter() - started) * 1e6
+            self.metrics.request_count.inc(name, status)
+            self.metrics.request_latency.labels(name, api, "Predict").observe(micros)
+
+    async def _answer(
+        self,
+        spec: ModelSpec,
+        inputs: Arrays,
+        output_filter: Iterable[str],
+        timeout: float,
+    ) -> tuple[Arrays, ModelSpec]:
+        version, model = self.registry.acquire(spec)
+        try:
+            outputs = await self._run(spec, model, inputs, output_filter, timeout)
+        except TimeoutError:
+            raise ServingError(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                f"There was no answer within {timeout:g} s.",
+            ) from None
+        except Exception as error:
+            raise ServingError.of(error) from error
+        finally:
+            version.release()
+        answered = ModelSpec(name=spec.name, signature_name=spec.signature_name)
+        answered.version.value = version.number
+        return outputs, answered
+
+    async def _run(
+        self,
+        spec: ModelSpec,
+        model: SavedModel,
+        inputs: Arrays,
+        output_filter: Iterable[str],
+        timeout: float,
+    ) -> Arrays:
+        signature = spec.signature_name or "serving_default"
+        model.check(signature, inputs)
+        names = model.outputs_of(signature, output_filter)
+        key = None
+        if model.is_batchable(signature):
+            rows = {len(array) for array in inputs.values()}
+            most = max(rows)
+            if most > self._max_rows:
+                raise invalid(
+                    f"A request has at most {self._max_rows} rows. Received: {most}"
+                )
+            if self._enable_batching and len(rows) == 1:
+                # The object stands for the version: a new one has its own batches.
+                key = (id(model), signature, frozenset(names))
+        run = functools.partial(self._timed, spec.name, model, signature, names)
+        future = asyncio.wrap_future(self._batcher.submit(key, run, inputs))
+        return await asyncio.wait_for(future, max(timeout, 0))
+
+    def _timed(
+        self,
+        model_name: str,
+        model: SavedModel,
+        signature: str,
+        names: set[str],
+        inputs: Arrays,
+    ) -> Arrays:
+        started = time.perf_counter()
+        try:
+            return model.run(signature, inputs, names)
+        finally:
+            micros = (time.perf_counter() - started) * 1e6
+            self.metrics.runtime_latency.labels(model_name).observe(micros)

@@ -1,0 +1,145 @@
+"""A SavedModel as TensorFlow Serving runs it: through the session loader."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import grpc
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  An export's operations are registered by it.
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+
+from t2t_keras.serving.errors import ServingError, invalid
+
+DEFAULT_SIGNATURE = "serving_default"
+
+Arrays = dict[str, np.ndarray]
+
+
+class SavedModel:
+    """A loaded SavedModel; any that TensorFlow Serving takes.
+
+    Args:
+        path: The version's directory.
+
+    Attributes:
+        signature_defs: Its signatures by name.
+
+    Raises:
+        ServingError: If it cannot be loaded.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._session = tf.compat.v1.Session(graph=tf.Graph())
+        try:
+            loaded = tf.compat.v1.saved_model.loader.load(
+                self._session, [tf.saved_model.SERVING], str(path)
+            )
+        except Exception as error:
+            self._session.close()
+            # Whatever is wrong with the files, the server stays up and says so.
+            raise ServingError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"{path} cannot be loaded: {type(error).__name__}: "
+                f"{str(error).splitlines()[0] if str(error) else ''}",
+            ) from error
+        self.signature_defs = dict(loaded.signature_def)
+
+    def close(self) -> None:
+        """Frees what the model takes."""
+        self._session.close()
+
+    def signature(self, name: str) -> SignatureDef:
+        """Returns a signature.
+
+        Args:
+            name: Its name; empty for "serving_default".
+
+        Raises:
+            ServingError: If there is none of that name.
+        """
+        name = name or DEFAULT_SIGNATURE
+        if name not in self.signature_defs:
+            raise ServingError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f'Serving signature key "{name}" not found. The model has '
+                f"{sorted(n for n in self.signature_defs if n[:2] != '__')}.",
+            )
+        return self.signature_defs[name]
+
+    def check(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> None:
+        """Holds inputs to a signature.
+
+        Raises:
+            ServingError: If names, dtypes or shapes do not fit.
+        """
+        expected = self.signature(signature_name).inputs
+        if set(inputs) != set(expected):
+            raise invalid(
+                f"The inputs do not match the signature. Sent extra: "
+                f"{sorted(set(inputs) - set(expected))}. Missing but required: "
+                f"{sorted(set(expected) - set(inputs))}."
+            )
+        for name, array in inputs.items():
+            info = expected[name]
+            dtype = tf.as_dtype(info.dtype)
+            sent = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
+            if sent != dtype:
+                raise invalid(f"Input {name} is {dtype.name}. Received: {sent.name}")
+            shape = tf.TensorShape(info.tensor_shape)
+            if not shape.is_compatible_with(array.shape):
+                raise invalid(
+                    f"Input {name} has the shape {_shown(shape)}. Received: "
+                    f"{list(array.shape)}"
+                )
+
+    def outputs_of(self, signature_name: str, output_filter: Iterable[str]) -> set[str]:
+        """Returns the names of the outputs wanted: those given, or all.
+
+        Raises:
+            ServingError: If there is no output of a name.
+        """
+        outputs = set(self.signature(signature_name).outputs)
+        unknown = set(output_filter) - outputs
+        if unknown:
+            raise invalid(
+                f"There is no output {sorted(unknown)}. The signature has "
+                f"{sorted(outputs)}."
+            )
+        return set(output_filter) or outputs
+
+    def is_batchable(self, signature_name: str) -> bool:
+        """Tells whether all inputs and outputs have a first axis of any size."""
+        signature = self.signature(signature_name)
+        infos = [*signature.inputs.values(), *signature.outputs.values()]
+        return bool(signature.inputs) and all(
+            not info.tensor_shape.unknown_rank
+            and len(info.tensor_shape.dim) > 0
+            and info.tensor_shape.dim[0].size == -1
+            for info in infos
+        )
+
+    def run(
+        self, signature_name: str, inputs: Mapping[str, np.ndarray], names: set[str]
+    ) -> Arrays:
+        """Answers one request, or several at once. Safe in several threads.
+
+        Args:
+            signature_name: A signature.
+            inputs: What `check` has passed.
+            names: The outputs wanted.
+
+        Raises:
+            tf.errors.OpError: What the model raises.
+        """
+        signature = self.signature(signature_name)
+        feeds = {signature.inputs[name].name: inputs[name] for name in inputs}
+        fetches = {name: signature.outputs[name].name for name in names}
+        found = self._session.run(fetches, feeds)
+        return {name: np.asarray(value) for name, value in found.items()}
+
+
+def _shown(shape: tf.TensorShape) -> str:
+    if shape.rank is None:
+        return "of any rank"
+    return f"[{', '.join('any' if d is None else str(d) for d in shape)}]"

@@ -1,0 +1,275 @@
+"""A model server: TensorFlow Serving's protocol over gRPC and REST."""
+
+import asyncio
+import contextlib
+import dataclasses
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import uvicorn
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from t2t_keras.serving.batching import Batcher
+from t2t_keras.serving.grpc_service import (
+    ModelService,
+    ParsingInterceptor,
+    PredictionService,
+    TokenInterceptor,
+)
+from t2t_keras.serving.metrics import Metrics
+from t2t_keras.serving.predictor import Predictor
+from t2t_keras.serving.registry import Registry
+from t2t_keras.serving.rest import RestApi
+
+_HEADER_SECONDS = 10
+_HEALTH_SECONDS = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerOptions:
+    """How a server listens, and its limits.
+
+    Args:
+        host: Address to listen on. Default 127.0.0.1: this machine only.
+        port: Of gRPC; 0 for none. Default 8500.
+        rest_api_port: Of REST and the page; 0 for none. Default 8501.
+        max_request_bytes: Of a request, and of its tensors. Default 16 MiB.
+        request_timeout: Seconds that a request may take. Default 60.
+        grace: Seconds that requests have to end in when the server does. Default 30.
+        tls_certificate: PEM file of the certificate chain; with it all is encrypted.
+        tls_key: PEM file of its key.
+        tls_client_ca: PEM file of who signs the certificates that clients must have.
+        token: What requests must carry; None for nothing.
+
+    Raises:
+        ValueError: If options do not go together, or a file cannot be read.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8500
+    rest_api_port: int = 8501
+    max_request_bytes: int = 16 << 20
+    request_timeout: float = 60.0
+    grace: float = 30.0
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.port and not self.rest_api_port:
+            raise ValueError("port and rest_api_port are both 0: nothing to listen on.")
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ValueError("tls_certificate and tls_key go together.")
+        if self.tls_client_ca and not self.tls_key:
+            raise ValueError("tls_client_ca goes with tls_certificate and tls_key.")
+        if self.tls_key:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            try:
+                context.load_cert_chain(str(self.tls_certificate), self.tls_key)
+                if self.tls_client_ca:
+                    context.load_verify_locations(self.tls_client_ca)
+            except OSError as error:
+                raise ValueError(
+                    f"The files of TLS cannot be used: {error}. Received: "
+                    f"{self.tls_certificate}, {self.tls_key}, {self.tls_client_ca}"
+                ) from error
+
+
+class _Http(H11Protocol):
+    """Closes connections on which a request does not come, or not to its body."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._late = self.loop.call_later(_HEADER_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        before = self.cycle
+        super().data_received(data)
+        is_half = self.cycle is before and (not before or before.response_complete)
+        if not is_half:
+            self._in_time()
+        elif not self._late:
+            self._late = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def _in_time(self) -> None:
+        if self._late:
+            self._late.cancel()
+            self._late = None
+
+
+class _HttpServer(uvicorn.Server):
+    """Leaves signals to whoever runs it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(
+    registry: Registry,
+    batcher: Batcher,
+    predictor: Predictor,
+    metrics: Metrics,
+    options: ServerOptions,
+    report: Callable[[str], None],
+) -> None:
+    """Serves until SIGTERM or SIGINT, and then ends what has begun.
+
+    Args:
+        registry: The models; it is started and stopped.
+        batcher: Likewise.
+        predictor: Answers requests by these.
+        metrics: What is shown to Prometheus.
+        options: How to listen.
+        report: Is told of what happens, a line at a time.
+
+    Raises:
+        ValueError: If a port is taken.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    rest_socket = _listen(options.host, options.rest_api_port)
+    checker = health.aio.HealthServicer()
+    grpc_server = _grpc_server(predictor, options, checker)
+    await asyncio.to_thread(registry.start)
+    watching = asyncio.create_task(_tell_health(registry, checker))
+    http: _HttpServer | None = None
+    serving: asyncio.Task[None] | None = None
+    if grpc_server:
+        await grpc_server.start()
+    if rest_socket:
+        http = _HttpServer(_http_config(predictor, options))
+        serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
+        while not http.started and not serving.done():
+            await asyncio.sleep(0.01)
+    scheme = "https" if options.tls_key else "http"
+    if options.port:
+        report(f"gRPC: {options.host}:{options.port}")
+    if options.rest_api_port:
+        report(f"REST and page: {scheme}://{options.host}:{options.rest_api_port}/")
+
+    await stop.wait()
+    report("Stopping: requests that have come are answered ...")
+    watching.cancel()
+    await checker.enter_graceful_shutdown()
+    ends: list[Any] = []
+    if grpc_server:
+        ends.append(grpc_server.stop(options.grace))
+    if http and serving:
+        http.should_exit = True
+        ends.append(serving)
+    await asyncio.gather(*ends)
+    await asyncio.to_thread(registry.stop)
+    await asyncio.to_thread(batcher.close)
+
+
+def _listen(host: str, port: int) -> socket.socket | None:
+    if not port:
+        return None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ValueError(f"{host}:{port} cannot be listened on: {error}") from error
+    return listening
+
+
+def _http_config(predictor: Predictor, options: ServerOptions) -> uvicorn.Config:
+    api = RestApi(
+        predictor, options.request_timeout, options.max_request_bytes, options.token
+    )
+    return uvicorn.Config(
+        api.app(),
+        http=_Http,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(options.grace)),
+        ssl_certfile=options.tls_certificate,
+        ssl_keyfile=options.tls_key,
+        ssl_ca_certs=options.tls_client_ca,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if options.tls_client_ca else ssl.CERT_NONE,
+    )
+
+
+def _grpc_server(
+    predictor: Predictor, options: ServerOptions, checker: Any
+) -> grpc.aio.Server | None:
+    if not options.port:
+        return None
+    interceptors: list[grpc.aio.ServerInterceptor] = [ParsingInterceptor()]
+    if options.token:
+        interceptors.insert(0, TokenInterceptor(options.token))
+    server = grpc.aio.server(
+        interceptors=interceptors,
+        options=[
+            ("grpc.max_receive_message_length", options.max_request_bytes),
+            ("grpc.max_send_message_length", -1),
+            # Two servers on one port would each get some of the requests.
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        PredictionService(
+            predictor, options.request_timeout, options.max_request_bytes
+        ),
+        server,
+    )
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+        ModelService(predictor.registry), server
+    )
+    health_pb2_grpc.add_HealthServicer_to_server(checker, server)
+    address = f"{options.host}:{options.port}"
+    if ":" in options.host:
+        address = f"[{options.host}]:{options.port}"
+    try:
+        if options.tls_key:
+            server.add_secure_port(address, _credentials(options))
+        else:
+            server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ValueError(f"{address} cannot be listened on: {error}") from error
+    return server
+
+
+def _credentials(options: ServerOptions) -> grpc.ServerCredentials:
+    key, certificate = (
+        Path(str(path)).read_bytes()
+        for path in (options.tls_key, options.tls_certificate)
+    )
+    ca = Path(options.tls_client_ca).read_bytes() if options.tls_client_ca else None
+    return grpc.ssl_server_credentials(
+        [(key, certificate)], ca, require_client_auth=ca is not None
+    )
+
+
+async def _tell_health(registry: Registry, checker: Any) -> None:
+    """Keeps the health service at what the models' states are."""
+    status = health_pb2.HealthCheckResponse
+    while True:
+        state = status.SERVING if registry.is_ready() else status.NOT_SERVING
+        for service in ("", "tensorflow.serving.PredictionService"):
+            await checker.set(service, state)
+        await asyncio.sleep(_HEALTH_SECONDS)

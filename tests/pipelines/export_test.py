@@ -1,0 +1,111 @@
+"""The export stage as a process: what it writes, prints and refuses."""
+
+import json
+import sys
+
+import command
+import keras
+import numpy as np
+import pytest
+
+from t2t_keras.model_dir import ModelDir
+from t2t_keras.serving.saved_model import SavedModel
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory):
+    work = tmp_path_factory.mktemp("export")
+    command.prepare_words(work, train=60, dev=12)
+    path = work / "model"
+    command.stage(
+        "train",
+        f"--data_dir={work}/data",
+        f"--model_dir={path}",
+        "--preset=tiny",
+        "--num_layers=1",
+        "--d_model=16",
+        "--d_ff=32",
+        "--num_heads=2",
+        "--train_steps=4",
+        "--batch_tokens=200",
+    )
+    return path
+
+
+def test_versions_with_cards_warmup_and_keras_weights(model_dir, tmp_path):
+    base = tmp_path / "base"
+    flags = (f"--model_dir={model_dir}", f"--export_dir={base}", "--beam_size=2")
+    first = command.stage("export", *flags)
+    assert f"Wrote {base}/1: " in first.stdout
+    assert "12 sentences come out as from t2t-translate." in first.stderr
+    second = command.stage("export", *flags, "--weights_dtype=bfloat16")
+    assert "BLEU " in second.stdout
+    assert "with bfloat16 weights: " in second.stdout
+    assert sorted(path.name for path in base.iterdir()) == ["1", "2"]
+
+    card = json.loads((base / "2" / "assets.extra" / "model_card.json").read_text())
+    assert card["data"]["splits"]["train"]["pairs"] == 60
+    assert card["serving"]["weights_dtype"] == "bfloat16"
+    assert card["serving"]["beam_size"] == card["serving"]["n_best"] == 2
+    assert isinstance(card["serving"]["bleu_difference"], float)
+    assert set(card["versions"]) >= {"t2t-keras", "tensorflow", "tensorflow-text"}
+    text = (base / "1" / "assets.extra" / "model_card.md").read_text()
+    assert "- pairs of train: 60\n" in text
+    assert "`t2t-evaluate` had not been run" in text
+
+    trained = ModelDir(model_dir).load_model()
+    loaded = keras.models.load_model(base / "2" / "assets.extra" / "model.keras")
+    assert loaded.count_params() == card["parameters"][0]
+    for ours, theirs in zip(trained.variables, loaded.variables, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+    command.stage("evaluate", f"--model_dir={model_dir}", "--split=dev")
+    command.stage("export", *flags, "--nokeras_file", "--version=7")
+    extra = base / "7" / "assets.extra"
+    assert not (extra / "model.keras").exists()
+    card = json.loads((extra / "model_card.json").read_text())
+    assert "nrefs:1" in card["scores"]["dev"]["scores"][0]["signature"]
+
+
+def test_the_baked_in_search_is_that_of_the_flags(model_dir, tmp_path):
+    flags = ("--beam_size=3", "--length_penalty=1.5", "--max_extra_length=2")
+    common = (f"--model_dir={model_dir}", *flags)
+    base = f"--export_dir={tmp_path}/base"
+    command.stage("export", *common, base, "--export_n_best=1", "--nokeras_file")
+    lines = "red green\nold blue two\n"
+    printed = command.stage(
+        "translate", *common, "--print_scores", stdin=lines.encode()
+    )
+    model = SavedModel(tmp_path / "base" / "1")
+    found = model.run(
+        "n_best",
+        {"text": np.array(lines.splitlines(), object)},
+        {"translations", "scores"},
+    )
+    model.close()
+    shown = [
+        f"{score:.4f}\t{text.decode()}"
+        for (score,), (text,) in zip(
+            found["scores"], found["translations"], strict=True
+        )
+    ]
+    assert printed.stdout.splitlines() == shown
+
+
+def test_what_it_refuses_leaves_nothing_behind(model_dir, tmp_path):
+    base = tmp_path / "base"
+    (base / "3").mkdir(parents=True)
+    flags = (f"--model_dir={model_dir}", f"--export_dir={base}")
+    for arguments, message in (
+        ([*flags, "--version=3"], "has a version 3 already"),
+        ([*flags, "--beam_size=2", "--export_n_best=3"], "no more hypotheses than"),
+        ([*flags, "--checkpoint=99"], "There is no checkpoint"),
+        ([flags[0], f"--export_dir={model_dir}/config.json"], "cannot be written to"),
+        ([flags[0]], "--export_dir must be given"),
+    ):
+        assert message in command.stage("export", *arguments, status=2).stderr
+    assert [path.name for path in base.iterdir()] == ["3"]
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,191 @@
+"""t2t-request as a process, against a pretended model."""
+
+import contextlib
+import gzip
+import json
+import subprocess
+import sys
+
+import command
+import fake_server
+import pytest
+from fake_server import PROTOCOLS, Model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model(token="s3cret")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    return fake_server.certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def flags(model, certificate, tmp_path_factory):
+    """Returns the flags to reach a model over TLS, with a token, by protocol."""
+    token = tmp_path_factory.mktemp("token") / "token"
+    token.write_text("s3cret\n")
+    with contextlib.ExitStack() as stack:
+        yield {
+            protocol: [
+                f"--server={stack.enter_context(serving)}",
+                f"--protocol={protocol}",
+                "--model_name=upper",
+                f"--tls_ca_file={certificate / 'cert.pem'}",
+                f"--token_file={token}",
+            ]
+            for protocol in PROTOCOLS
+            for serving in [fake_server.serving(protocol, model, certificate)]
+        }
+
+
+def test_both_protocols_write_the_same(flags, model, tmp_path):
+    lines = [f"line {number}" for number in range(100)]
+    lines[3:5] = ["", "long line ü\u2028."]
+    with gzip.open(tmp_path / "in.gz", "wt", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    for protocol in PROTOCOLS:
+        model.failures = ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]
+        output = tmp_path / f"{protocol}.gz"
+        process = command.stage(
+            "request",
+            *flags[protocol],
+            f"--input={tmp_path / 'in.gz'}",
+            f"--output={output}",
+            "--rows_per_request=7",
+            "--concurrent_requests=3",
+        )
+        text = gzip.decompress(output.read_bytes()).decode()
+        assert text == "".join(f"{line.upper()}\n" for line in lines)
+        assert process.stdout == ""
+        assert process.stderr == (
+            "1 lines were longer than the model takes and were translated up to there."
+            "\n"
+        )
+        assert not model.failures
+
+
+def test_all_hypotheses_as_text_and_as_json(flags, model):
+    model.asked.clear()
+    arguments = (*flags["grpc"], "--n_best=9", "--model_version=5")
+    process = command.stage("request", *arguments, stdin=b"a\n\nb")
+    assert process.stdout.splitlines() == [
+        "1\t-0.1000\tA",
+        "1\t-0.7000\tA!",
+        "2\t0.0000\t",
+        "3\t-0.1000\tB",
+        "3\t-0.7000\tB!",
+    ]
+    assert {(*asked[:4],) for asked in model.asked} == {("upper", 5, None, "n_best")}
+    model.asked.clear()
+    process = command.stage(
+        "request",
+        *flags["rest"],
+        "--n_best=9",
+        "--version_label=stable",
+        "--output_format=json",
+        stdin="ü\n\n".encode(),
+    )
+    assert {(*asked[:4],) for asked in model.asked} == {
+        ("upper", None, "stable", "n_best")
+    }
+    assert [json.loads(line) for line in process.stdout.splitlines()] == [
+        {
+            "source": "ü",
+            "status": "ok",
+            "hypotheses": [
+                {"text": "Ü", "score": -0.1},
+                {"text": "Ü!", "score": -0.7},
+            ],
+        },
+        {"source": "", "status": "empty", "hypotheses": [{"text": "", "score": 0.0}]},
+    ]
+
+
+def started(*arguments, environment=None):
+    return subprocess.Popen(
+        [sys.executable, "-m", "t2t_keras.pipelines.request", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_lines_are_answered_as_they_are_typed(flags, protocol):
+    with started(*flags[protocol]) as process:
+        for line in (b"a\n", b"b c\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline() == line.upper()
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nobody_listens(protocol):
+    (port,) = command.free_ports(1)
+    arguments = [f"--server=localhost:{port}", "--model_name=m", "--retries=1"]
+    with started(*arguments, f"--protocol={protocol}") as process:
+        process.stdin.write(b"a\n")
+        process.stdin.flush()
+        # Its input is still open, and somebody inside waits for the next line.
+        assert process.wait() == 1
+        said = process.stderr.read().decode()
+    first, second = said.splitlines()
+    assert first.startswith(f"error: RequestError: localhost:{port}: UNAVAILABLE: ")
+    assert "Check that a server of this protocol runs there" in first
+    assert "--verbosity=1" in second
+
+
+def test_what_has_been_answered_is_written_before_an_error(flags, tmp_path):
+    stdin = b"a\n\xff\n"
+    process = command.stage("request", *flags["grpc"], stdin=stdin, status=2)
+    assert process.stdout == "A\n"
+    assert "standard input:2: invalid UTF-8 at byte 1" in process.stderr
+    # A file is whole or not there.
+    (tmp_path / "in").write_bytes(stdin)
+    files = (f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}")
+    process = command.stage("request", *flags["rest"], *files, status=2)
+    assert f"{tmp_path / 'in'}:2: invalid UTF-8" in process.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "status", "message"),
+    [
+        (["--model_name=lower"], 1, "NOT_FOUND: There is no model lower"),
+        (["--tls_ca_file=", "--tls"], 1, "UNAVAILABLE"),
+        (["--model_version=1", "--version_label=a"], 2, "Either a version or a label"),
+        (["--server=localhost"], 2, "A server is HOST:PORT"),
+        (["--server=example.com:1", "--tls_ca_file="], 2, "in the clear"),
+        (["--tls_ca_file=/no/file"], 2, "/no/file holds no certificates"),
+        (["--token_file=/no/file"], 2, "--token_file=/no/file"),
+        (["--model_name="], 2, "A model_name is needed"),
+        (["--server="], 2, "--server must be given"),
+    ],
+)
+def test_exit_status(flags, extra, status, message):
+    process = command.stage(
+        "request", *flags["grpc"], "--retries=0", *extra, stdin=b"a\n", status=status
+    )
+    assert message in process.stderr
+    assert "s3cret" not in process.stderr
+    assert process.stdout == ""
+
+
+def test_the_token_of_the_environment(flags, monkeypatch):
+    arguments = [flag for flag in flags["rest"] if "--token_file" not in flag]
+    process = command.stage("request", *arguments, stdin=b"a\n", status=1)
+    assert "UNAUTHENTICATED" in process.stderr
+    monkeypatch.setenv("T2T_TOKEN", "s3cret")
+    assert command.stage("request", *arguments, stdin=b"a\n").stdout == "A\n"
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,143 @@
+"""Bad input over real sockets: the right code, no file, and the server stays up."""
+
+import json
+import shutil
+import sys
+
+import abuse
+import exported
+import pytest
+import served
+
+PREDICT = "/v1/models/words:predict"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Returns a base directory beside a decoy that no request may reach."""
+    root = tmp_path_factory.mktemp("models")
+    exported.export(root / "words" / "1", *exported.toy())
+    shutil.copytree(root / "words", root / "decoy")
+    return root / "words"
+
+
+def run(base, **options):
+    return served.server(
+        "--model_name=words",
+        f"--model_base_path={base}",
+        "--request_timeout_s=3",
+        "--max_request_bytes=50000",
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def server(base):
+    with run(base) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def still_answers(server):
+    """Holds after each test that a good request is answered as before."""
+    before = server.get(PREDICT, abuse.GOOD)
+    yield
+    assert before[0] == 200
+    assert server.get(PREDICT, abuse.GOOD) == before
+
+
+def test_malformed_requests_by_rest(server):
+    for case in abuse.rest_cases("words", 120):
+        status, body = abuse.send_rest(server, case)
+        assert status in case.right, (case, body[:300])
+        # What is not even HTTP is answered by the HTTP library.
+        assert body == b"Invalid HTTP request received." or json.loads(body)["error"]
+
+
+def test_malformed_messages_by_grpc(server):
+    with server.channel() as channel:
+        for case in abuse.grpc_cases("words", 80):
+            assert abuse.send_grpc(channel, case) in case.right, case
+
+
+def test_oversized_requests(server):
+    large = abuse.RestCase(PREDICT, b'{"instances": ["' + b"a" * 60_000, (413,))
+    assert abuse.send_rest(server, large)[0] == 413
+    with server.channel() as channel:
+        case = abuse.GrpcCase(b"\x0a" * 60_000, ())
+        assert abuse.send_grpc(channel, case) == "RESOURCE_EXHAUSTED"
+    with abuse.open_socket(server) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 200_000)
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET\r\n\r\n",
+        b"POST "
+        + PREDICT.encode()
+        + b" HTTP/1.1\r\nHost: x\r\nContent-Length: no\r\n\r\n",
+        b"POST " + PREDICT.encode() + b" HTTP/1.1\r\nHost: x\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\nnot a length\r\n",
+    ],
+    ids=["TLS", "no request", "no length", "no chunk"],
+)
+def test_what_is_no_http(server, content):
+    with abuse.open_socket(server) as connection:
+        connection.sendall(content)
+        assert connection.recv(100).startswith((b"HTTP/1.1 400", b"HTTP/1.1 499", b""))
+
+
+def test_slow_clients_are_not_waited_for_for_ever(server):
+    with abuse.open_socket(server) as headers, abuse.open_socket(server) as body:
+        headers.sendall(b"POST " + PREDICT.encode() + b" HTTP/1.1\r\nHo")
+        body.sendall(abuse.post(PREDICT, b'{"inst', length=100))
+        assert body.recv(100).startswith(b"HTTP/1.1 504")
+        assert server.get(PREDICT, abuse.GOOD)[0] == 200
+        assert headers.recv(100) == b""  # Closed.
+
+
+def test_clients_that_vanish(server):
+    content = json.dumps(abuse.GOOD).encode()
+    for number in range(60):
+        request = abuse.post(PREDICT, content)
+        abuse.vanish(server, request[: len(request) * (number % 4 + 1) // 4])
+    with server.channel() as channel:
+        for _ in range(20):
+            request = served.predict_request("words", text=["the 7"])
+            served.prediction(channel).Predict.future(request).cancel()
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace, to see all files")
+def test_names_reach_no_file(base, server, tmp_path):
+    log = tmp_path / "files"
+    strace = ("strace", "-f", "--seccomp-bpf", "-qq", "-s", "500")
+    traced = (*strace, "-e", "trace=file", "-o", str(log))
+    with run(base, under=traced) as running:
+        running.wait_for("REST and page")
+        before = log.stat().st_size
+        for name in abuse.OUTSIDE:
+            for path in (
+                f"/v1/models/{name}",
+                f"/v1/models/words/labels/{name}:predict",
+            ):
+                abuse.send_rest(running, abuse.RestCase(path, b"{}", ()))
+        with running.channel() as channel:
+            for name in ("../decoy", "/etc/passwd"):
+                request = served.predict_request(name, text=["a"])
+                case = abuse.GrpcCase(request.SerializeToString(), ())
+                assert abuse.send_grpc(channel, case) == "NOT_FOUND"
+        # strace writes when it has 4 KiB: what comes later brings out what came before.
+        after = log.stat().st_size
+        while log.stat().st_size < after + 10_000:
+            assert running.process.poll() is None
+        seen = log.read_bytes()[before:]
+    assert b"words" in seen  # It is looked for new versions.
+    for part in (b"decoy", b"passwd", b"HOME", b"/labels/"):
+        assert part not in seen
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

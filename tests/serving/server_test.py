@@ -1,0 +1,521 @@
+"""The model server as a process: its protocol, its versions, its limits, its end."""
+
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import command
+import exported
+import grpc
+import pytest
+import served
+import tensorflow as tf
+from google.protobuf import text_format
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_management_pb2,
+)
+
+SENTENCES = [*exported.LINES[:6], "", "no 7"]
+
+
+class Arithmetic(tf.Module):
+    """A model of no translation, which a test can hold up."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = tf.Variable(float(factor))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    def scale(self, x):
+        return {"y": x * self.factor, "z": x}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    def mean(self, x):
+        return {"mean": tf.reduce_mean(x)}
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path")])
+    def wait(self, path):
+        tries = tf.constant(0)
+        while tf.size(tf.io.matching_files(path)) == 0:
+            tries += 1
+        return {"tries": tries}
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, 2], tf.int32, name="a"),
+            tf.TensorSpec([], tf.int32, name="b"),
+        ]
+    )
+    def add(self, a, b):
+        return {"sum": a + b}
+
+
+def write_arithmetic(path, factor):
+    module = Arithmetic(factor)
+    signatures = {
+        "serving_default": module.scale,
+        "mean": module.mean,
+        "wait": module.wait,
+        "add": module.add,
+    }
+    # Under another name first, or a server would see it half written.
+    hidden = path.with_name(f".{path.name}")
+    tf.saved_model.save(module, str(hidden), signatures=signatures)
+    hidden.rename(path)
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return exported.toy()
+
+
+@pytest.fixture(scope="module")
+def bases(toy, tmp_path_factory):
+    """Returns a directory with the models `words` (version 1) and `sums` (3)."""
+    root = tmp_path_factory.mktemp("models")
+    for name in ("words", "sums"):
+        (root / name).mkdir()
+    exported.export(root / "words" / "1", *toy)
+    write_arithmetic(root / "sums" / "3", 2)
+    return root
+
+
+def config_of(root, labels):
+    words = f'name: "words" base_path: "{root}/words" model_platform: "tensorflow"'
+    sums = f'name: "sums" base_path: "{root}/sums" {labels}'
+    return f"model_config_list {{ config {{ {words} }} config {{ {sums} }} }}"
+
+
+@pytest.fixture(scope="module")
+def both(bases, tmp_path_factory):
+    """Runs a server of both models."""
+    config = tmp_path_factory.mktemp("config") / "models.config"
+    config.write_text(config_of(bases, 'version_labels { key: "stable" value: 3 }'))
+    with served.server(
+        f"--model_config_file={config}",
+        "--allow_version_labels_for_unavailable_models",
+        "--max_request_bytes=100000",
+        "--max_request_rows=50",
+        "--max_concurrent_requests=2",
+    ) as running:
+        yield running
+
+
+def code_of(call):
+    with pytest.raises(grpc.RpcError) as raised:
+        call()
+    return raised.value.code().name, raised.value.details()
+
+
+def test_it_answers_as_the_translator_does(both, toy):
+    expected = exported.translator(*toy).translate(SENTENCES)
+    body = {"inputs": {"text": SENTENCES}}
+    status, answer = both.get("/v1/models/words:predict", body)
+    assert status == 200, answer
+    assert answer["outputs"]["translation"] == [best.text for best, *_ in expected]
+    assert answer["outputs"]["status"] == [best.status for best, *_ in expected]
+    assert answer["outputs"]["score"] == pytest.approx(
+        [best.score for best, *_ in expected], rel=1e-4, abs=1e-6
+    )
+    _, rows = both.get("/v1/models/words:predict", {"instances": SENTENCES})
+    texts = [row["translation"] for row in rows["predictions"]]
+    assert texts == [best.text for best, *_ in expected]
+    with both.channel() as channel:
+        response = served.prediction(channel).Predict(
+            served.predict_request("words", text=SENTENCES, outputs=["translation"]),
+        )
+    assert set(response.outputs) == {"translation"}
+    found = tf.make_ndarray(response.outputs["translation"]).tolist()
+    assert [text.decode() for text in found] == texts
+    assert response.model_spec.version.value == 1
+
+
+def test_it_serves_any_saved_model(both):
+    url = "/v1/models/sums"
+    assert both.get(f"{url}:predict", {"instances": [1.5, 2]}) == (
+        200,
+        {"predictions": [{"y": 3, "z": 1.5}, {"y": 4, "z": 2}]},
+    )
+    body = {"signature_name": "mean", "inputs": [1, 2, 6]}
+    assert both.get(f"{url}:predict", body) == (200, {"outputs": 3})
+    body = {"signature_name": "add", "inputs": {"a": [[1, 2]], "b": 3}}
+    assert both.get(f"{url}:predict", body) == (200, {"outputs": [[4, 5]]})
+    for way in ("/versions/3", "/labels/stable"):
+        assert both.get(f"{url}{way}:predict", {"inputs": [1]})[0] == 200
+
+
+def test_concurrent_requests_are_not_crossed(both):
+    def ask(number):
+        with both.channel() as channel:
+            request = served.predict_request("sums", x=[float(number)] * (number % 4))
+            response = served.prediction(channel).Predict(request)
+        return tf.make_ndarray(response.outputs["y"]).tolist()
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(ask, range(1, 60)))
+    assert found == [[2.0 * n] * (n % 4) for n in range(1, 60)]
+
+
+def test_metadata_and_status_by_both_protocols(both):
+    status, answer = both.get("/v1/models/sums/versions/3/metadata")
+    signatures = answer["metadata"]["signature_def"]["signature_def"]
+    assert status == 200
+    assert answer["model_spec"]["version"] == "3"
+    assert signatures["serving_default"]["inputs"]["x"]["dtype"] == "DT_FLOAT"
+    assert both.get("/v1/models/sums") == (
+        200,
+        {
+            "model_version_status": [
+                {
+                    "version": "3",
+                    "state": "AVAILABLE",
+                    "status": {"error_code": "OK", "error_message": ""},
+                }
+            ]
+        },
+    )
+    with both.channel() as channel:
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            metadata_field=["signature_def"]
+        )
+        request.model_spec.name = "sums"
+        response = served.prediction(channel).GetModelMetadata(request)
+        unpacked = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(unpacked)
+        assert set(unpacked.signature_def) >= set(signatures)
+        request.metadata_field[0] = "weights"
+        code, _ = code_of(lambda: served.prediction(channel).GetModelMetadata(request))
+        assert code == "INVALID_ARGUMENT"
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = "words"
+        response = served.model_service(channel).GetModelStatus(request)
+        assert [s.version for s in response.model_version_status] == [1]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/models/no", 404),
+        ("/v1/models/sums/versions/9", 404),
+        ("/v1/models/sums/versions/99999999999999999999", 400),
+        ("/v1/models/sums/labels/no", 400),
+        ("/v1/models/..%2fsums", 404),
+        ("/v1/models/%2fetc%2fpasswd", 404),
+        ("/v1/models//etc/passwd", 400),
+        ("/v1/models/sums/versions/../3", 400),
+        ("/v1/models/sums/labels/..", 400),
+        ("/v1/models/sums:predict", 400),
+        ("/v2", 400),
+    ],
+)
+def test_what_is_not_there_is_said_with_the_right_status(both, path, status):
+    found, answer = both.get(path)
+    assert found == status
+    assert answer["error"]
+
+
+def test_wrong_requests_by_grpc(both):
+    def send(*arguments, version=None, label=None, **inputs):
+        request = served.predict_request(*arguments, **inputs)
+        if version is not None:
+            request.model_spec.version.value = version
+        if label is not None:
+            request.model_spec.version_label = label
+        return code_of(lambda: served.prediction(channel).Predict(request, timeout=60))
+
+    with both.channel() as channel:
+        assert send()[0] == "INVALID_ARGUMENT"
+        assert send("no", x=[1.0])[0] == "NOT_FOUND"
+        assert send("sums", x=[1.0], version=-1)[0] == "NOT_FOUND"
+        assert send("sums", x=[1.0], label="../stable")[0] == "INVALID_ARGUMENT"
+        assert send("sums", "no", x=[1.0])[0] == "FAILED_PRECONDITION"
+        code, message = send("sums", y=[1.0])
+        assert code == "INVALID_ARGUMENT"
+        assert "Missing but required: ['x']" in message
+        assert "Received: int32" in send("sums", x=[1])[1]
+        assert "has the shape [any]" in send("sums", x=[[1.0]])[1]
+        assert "no output ['w']" in send("sums", x=[1.0], outputs=["w"])[1]
+
+
+def test_limits(both):
+    body = {"instances": [1] * 51}
+    status, answer = both.get("/v1/models/sums:predict", body)
+    assert (status, answer["error"]) == (
+        400,
+        "A request has at most 50 rows. Received: 51",
+    )
+    body = {"instances": ["x" * 100_001]}
+    assert both.get("/v1/models/words:predict", body)[0] == 413
+    with both.channel() as channel:
+        request = served.predict_request("words", text=["x" * 100_001])
+        code, _ = code_of(lambda: served.prediction(channel).Predict(request))
+        assert code == "RESOURCE_EXHAUSTED"
+        request = served.predict_request("sums", x=[1.0])
+        request.inputs["x"].tensor_shape.dim[0].size = 10**12
+        code, message = code_of(lambda: served.prediction(channel).Predict(request))
+        assert (code, "more than a request may have" in message) == (
+            "INVALID_ARGUMENT",
+            True,
+        )
+
+
+def begun(running):
+    """Returns how many requests the models have been given so far."""
+    text = running.get("/monitoring/prometheus/metrics")[1]
+    name = ":tensorflow:serving:batching_session:queuing_latency_count"
+    (value,) = [line.split()[1] for line in text.splitlines() if line.startswith(name)]
+    return float(value)
+
+
+def test_requests_beyond_the_most_at_once_and_after_their_deadline(both, tmp_path):
+    gates = [tmp_path / str(number) for number in range(2)]
+    before = begun(both)
+    small = served.predict_request("sums", x=[1.0])
+    with both.channel() as channel:
+        predict = served.prediction(channel).Predict
+        waiting = []
+        for gate in gates:
+            request = served.predict_request("sums", "wait", path=str(gate))
+            waiting.append(predict.future(request))
+        while begun(both) < before + 2:
+            assert not any(future.done() for future in waiting)
+        assert code_of(lambda: predict(small))[0] == "RESOURCE_EXHAUSTED"
+        assert both.get("/v1/models/sums:predict", {"instances": [1]})[0] == 429
+        for gate in gates:
+            gate.touch()
+        for future in waiting:
+            assert future.result(60)
+        late = tmp_path / "late"
+        request = served.predict_request("sums", "wait", path=str(late))
+        assert code_of(lambda: predict(request, timeout=0.5))[0] == "DEADLINE_EXCEEDED"
+        late.touch()
+        assert both.get("/v1/models/sums:predict", {"instances": [1]})[0] == 200
+
+
+def test_metrics_have_the_names_of_tensorflow_serving(both):
+    both.get("/v1/models/sums:predict", {"instances": [1]})
+    status, text = both.get("/monitoring/prometheus/metrics")
+    assert status == 200
+    for expected in (
+        ':tensorflow:serving:request_count{model_name="sums",status="OK"} ',
+        ":tensorflow:serving:request_latency_bucket{API=",
+        ':tensorflow:serving:runtime_latency_count{model_name="sums"} ',
+        ":tensorflow:serving:batching_session:queuing_latency_sum ",
+        ":tensorflow:cc:saved_model:load_attempt_count{model_path=",
+    ):
+        assert expected in text
+    assert 'model_name="no"' not in text
+
+
+def test_health_and_page(both):
+    with both.channel() as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for service in ("", "tensorflow.serving.PredictionService"):
+            request = health_pb2.HealthCheckRequest(service=service)
+            assert stub.Check(request).status == health_pb2.HealthCheckResponse.SERVING
+    status, page = both.get("/")
+    assert (status, "<html" in page) == (200, True)
+    assert both.get("/v1/models") == (200, {"models": ["sums", "words"]})
+
+
+def test_a_new_version_replaces_the_old_one_without_a_failed_request(tmp_path):
+    base = tmp_path / "sums"
+    base.mkdir()
+    write_arithmetic(base / "1", 2)
+    failures, factors = [], set()
+    stop = threading.Event()
+
+    def ask():
+        with running.channel() as channel:
+            stub = served.prediction(channel)
+            while not stop.is_set():
+                try:
+                    response = stub.Predict(served.predict_request("sums", x=[3.0]))
+                    factor = tf.make_ndarray(response.outputs["y"])[0] / 3
+                    factors.add((response.model_spec.version.value, float(factor)))
+                except grpc.RpcError as error:
+                    failures.append(error)
+
+    arguments = ("--model_name=sums", f"--model_base_path={base}")
+    with served.server(*arguments) as running, ThreadPoolExecutor(2) as pool:
+        asking = [pool.submit(ask) for _ in range(2)]
+        try:
+            write_arithmetic(base / "2", 5)
+            running.wait_for("version 1 ends")
+            # A broken one changes nothing.
+            (base / "3").mkdir()
+            (base / "3" / "saved_model.pb").write_bytes(b"broken")
+            running.wait_for("version 3 cannot be loaded")
+            assert running.get("/v1/models/sums:predict", {"instances": [1]}) == (
+                200,
+                {"predictions": [{"y": 5, "z": 1}]},
+            )
+        finally:
+            stop.set()
+        for future in asking:
+            future.result()
+        states = {
+            entry["version"]: (entry["state"], entry["status"]["error_code"])
+            for entry in running.get("/v1/models/sums")[1]["model_version_status"]
+        }
+        assert states["1"] == ("END", "OK")
+        assert states["2"] == ("AVAILABLE", "OK")
+        assert states["3"] == ("END", "FAILED_PRECONDITION")
+        assert running.stop() == 0
+    assert not failures
+    assert factors == {(1, 2.0), (2, 5.0)}
+
+
+def test_the_configuration_is_replaced_and_keeps_to_its_directories(bases, tmp_path):
+    root = tmp_path / "models"
+    shutil.copytree(bases / "sums", root / "sums")
+    shutil.copytree(bases / "sums", tmp_path / "elsewhere")
+    write_arithmetic(root / "sums" / "4", 4)
+    policy = "model_version_policy { specific { versions: 3 versions: 4 } }"
+    config = (
+        f'model_config_list {{ config {{ name: "sums" base_path: "{root}/sums" %s }} }}'
+    )
+    file = tmp_path / "models.config"
+    file.write_text(config % policy)
+
+    def reload(text):
+        request = model_management_pb2.ReloadConfigRequest()
+        text_format.Parse(text, request.config)
+        return served.model_service(channel).HandleReloadConfigRequest(request)
+
+    label = 'version_labels { key: "canary" value: %d }'
+    with (
+        served.server(f"--model_config_file={file}") as running,
+        running.channel() as channel,
+    ):
+        reload(config % (policy + label % 4))
+        url = "/v1/models/sums/labels/canary:predict"
+        assert running.get(url, {"inputs": [1]})[1]["outputs"]["y"] == [4]
+        code, _ = code_of(lambda: reload(config % (policy + label % 9)))
+        assert code == "FAILED_PRECONDITION"
+        code, message = code_of(
+            lambda: reload(
+                (config % "").replace(f"{root}/sums", f"{root}/../elsewhere")
+            )
+        )
+        assert (code, "lies outside" in message) == ("PERMISSION_DENIED", True)
+        code, _ = code_of(lambda: reload("model_config_list { config { name: 'x' } }"))
+        assert code in ("INVALID_ARGUMENT", "PERMISSION_DENIED")
+        assert running.get(url, {"inputs": [1]})[0] == 200
+        reload((config % "").replace('"sums"', '"renamed"'))
+        assert running.get("/v1/models/sums")[0] == 404
+        assert running.get("/v1/models/renamed/versions/4:predict", {"inputs": [1]})[1][
+            "outputs"
+        ]["y"] == [4]
+
+
+def test_sigterm_answers_what_has_come_and_exits_with_0(bases, tmp_path):
+    gates = [tmp_path / "grpc", tmp_path / "rest"]
+    base = bases / "sums"
+    with (
+        served.server("--model_name=sums", f"--model_base_path={base}") as running,
+        running.channel() as channel,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        by_grpc = pool.submit(
+            served.prediction(channel).Predict,
+            served.predict_request("sums", "wait", path=str(gates[0])),
+        )
+        body = {"signature_name": "wait", "inputs": str(gates[1])}
+        by_rest = pool.submit(running.get, "/v1/models/sums:predict", body)
+        while begun(running) < 2:
+            assert not by_grpc.done()
+        running.process.terminate()
+        running.wait_for("Stopping")
+        for gate in gates:
+            gate.touch()
+        assert by_grpc.result(60).outputs["tries"]
+        assert by_rest.result(60)[0] == 200
+        assert running.process.wait(60) == 0
+        with pytest.raises(OSError, match="refused"):
+            running.get("/v1/models/sums")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    if not shutil.which("openssl"):
+        pytest.skip("openssl makes the certificate, and is not installed.")
+    path = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days=2"),
+            *("-keyout", path / "key.pem", "-out", path / "cert.pem"),
+            *("-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return path
+
+
+def test_tls_and_token(bases, certificate, tmp_path):
+    (tmp_path / "token").write_text("s3cret\n")
+    trusted = (certificate / "cert.pem").read_bytes()
+    with served.server(
+        "--model_name=sums",
+        f"--model_base_path={bases / 'sums'}",
+        f"--tls_certificate={certificate / 'cert.pem'}",
+        f"--tls_key={certificate / 'key.pem'}",
+        f"--token_file={tmp_path / 'token'}",
+        scheme="https",
+    ) as running:
+        context = ssl.create_default_context(cadata=trusted.decode())
+        body = {"instances": [1]}
+        url = "/v1/models/sums:predict"
+        right = {"Authorization": "Bearer s3cret"}
+        assert running.get(url, body, right, context=context)[0] == 200
+        for wrong in ({}, {"Authorization": "Bearer no"}, {"Authorization": "s3cret"}):
+            assert running.get(url, body, wrong, context=context)[0] == 401
+        assert running.get("/v1/models", None, {}, context=context)[0] == 401
+        assert running.get("/", None, {}, context=context)[0] == 200
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+            running.get(url, body, right)
+        request = served.predict_request("sums", x=[1.0])
+        credentials = grpc.ssl_channel_credentials(trusted)
+        with running.channel(credentials) as channel:
+            predict = served.prediction(channel).Predict
+            metadata = [("authorization", "Bearer s3cret")]
+            assert predict(request, metadata=metadata).outputs["y"]
+            assert code_of(lambda: predict(request))[0] == "UNAUTHENTICATED"
+            check = health_pb2_grpc.HealthStub(channel).Check
+            assert check(health_pb2.HealthCheckRequest()).status == 1
+        with running.channel() as channel:
+            predict = served.prediction(channel).Predict
+            assert code_of(lambda: predict(request, timeout=30))[0] == "UNAVAILABLE"
+        assert running.stop() == 0
+
+
+def test_mistakes_in_flags(bases, certificate, tmp_path):
+    ((port,), base) = command.free_ports(1), f"--model_base_path={bases / 'sums'}"
+    with served.server("--model_name=sums", base) as running:
+        process = command.stage(
+            "serve", base, f"--port={running.port}", f"--rest_api_port={port}", status=2
+        )
+        assert "cannot be listened on" in process.stderr
+    wrong = tmp_path / "wrong.config"
+    wrong.write_text("model_config_list { config { nmae: 'x' } }")
+    for arguments, message in (
+        ([], "Either --model_base_path or --model_config_file"),
+        ([f"--model_base_path={tmp_path / 'no'}"], "There is no directory"),
+        ([f"--model_config_file={wrong}"], "nmae"),
+        ([base, f"--tls_key={certificate / 'key.pem'}"], "go together"),
+        ([base, "--port=0", "--rest_api_port=0"], "nothing to listen on"),
+        ([base, f"--token_file={tmp_path / 'no'}"], "--token_file"),
+    ):
+        assert message in command.stage("serve", *arguments, status=2).stderr
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
