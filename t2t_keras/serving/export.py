@@ -35,6 +35,8 @@ def versions_of(base: str | Path) -> dict[int, Path]:
         int(path.name): path
         for path in (base.iterdir() if base.is_dir() else ())
         if path.name.isascii() and path.name.isdecimal() and path.is_dir()
+        # A version is an int64.
+        if int(path.name) < 1 << 63
     }
     return dict(sorted(found.items()))
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf.json_format import MessageToDict, MessageToJson
@@ -133,19 +134,19 @@ class RestApi:
         return JSONResponse({"models": self._registry.names})
 
     async def _model(self, request: Request) -> Response:
-        # The path as it was sent: what is encoded is part of a name, never a divider.
         raw = request.scope.get("raw_path", b"").decode("ascii", "replace")
         match = _MODEL.fullmatch(raw)
         verb = match["verb"] if match else None
         if match is None or request.method != ("POST" if verb else "GET"):
             raise invalid(f"Malformed request: {request.method} {raw[:200]}")
-        spec = ModelSpec(name=match["name"])
+        # Only now: an encoded slash belongs to a name, and divides nothing.
+        spec = ModelSpec(name=unquote(match["name"]))
         if match["version"]:
             if int(match["version"][:20]) >= 1 << 63:
                 raise invalid(f"No version has the number {match['version'][:40]}.")
             spec.version.value = int(match["version"])
         if match["label"]:
-            spec.version_label = match["label"]
+            spec.version_label = unquote(match["label"])
         if match["metadata"]:
             return self._metadata(spec)
         if verb == "predict":

@@ -24,6 +24,7 @@ VOCAB = 20
 @pytest.fixture(scope="module")
 def model():
     """A half-trained model: its sentences end, at various lengths, and it hesitates."""
+    keras.utils.set_random_seed(0)  # Of the order that `fit` takes examples in.
     model = Transformer(
         VOCAB, num_layers=2, d_model=16, d_ff=32, num_heads=4, pre_norm=True, dropout=0
     )

@@ -262,7 +262,7 @@ def test_warmup_requests_are_read_back(version):
 
 def test_versions_appear_whole_or_not_at_all(tmp_path):
     base = tmp_path / "base"
-    for name in ("7", "007x", ".exporting-1", "assets"):
+    for name in ("7", "007x", ".exporting-1", "assets", "9" * 30):
         (base / name).mkdir(parents=True)
     (base / "9").write_text("a file is no version")
     assert list(versions_of(base)) == [7]

@@ -7,7 +7,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 
+import exported
 import pytest
+import served
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.chrome.service import Service  # noqa: E402
@@ -653,6 +655,29 @@ def test_narrow_screen(page):
     finally:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert width == 360
+
+
+def test_the_real_server_is_understood(driver, tmp_path):
+    model, tokenizers = exported.toy()
+    exported.export(tmp_path / "toy" / "1", model, tokenizers)
+    lines = exported.LINES[5:8]
+    expected = exported.translator(model, tokenizers).translate(lines)
+    arguments = ("--model_name=toy", f"--model_base_path={tmp_path / 'toy'}")
+    with served.server(*arguments) as server:
+        driver.get("about:blank")
+        driver.get_log("browser")
+        server.url += "/"
+        page = Page(driver, server).open().ready()
+        assert page.texts("#version") == ["Version 1"]
+        page.translate(*lines)
+        shown = [best.text or "(no translation)" for best, *_ in expected]
+        assert page.texts(".best") == shown
+        scores = [f"{best.score:.3f}" for best, *_ in expected]
+        assert page.texts("td:last-child")[::2] == scores
+        word = page.find("article:first-child .best .word")
+        page.point_at(word)
+        assert sum(page.weights("article:first-child .source .word")) > 0
+        assert driver.get_log("browser") == []
 
 
 if __name__ == "__main__":
