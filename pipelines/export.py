@@ -46,14 +46,9 @@ def main() -> None:
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.serving.export import (
-        EXTRA,
-        model_card,
-        new_version,
-        versions_of,
-        write_card,
-    )
+    from t2t_keras.serving.export import EXTRA, model_card, write_card
     from t2t_keras.serving.servable import TranslationServable
+    from t2t_keras.serving.version_dirs import new_version, versions_of
     from t2t_keras.serving.warmup import write_warmup
 
     model_dir = ModelDir(FLAGS.model_dir)

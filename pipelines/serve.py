@@ -5,6 +5,7 @@ t2t-serve --model_config_file=FILE
 """
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,12 @@ flags.DEFINE_bool(
     "allow_version_labels_for_unavailable_models",
     False,
     "Labels may be given to versions that are not loaded yet.",
+)
+flags.DEFINE_list(
+    "reload_dirs",
+    [],
+    "Directories in which HandleReloadConfigRequest may name base paths, beside those "
+    "of the models given here.",
 )
 flags.DEFINE_bool("enable_batching", True, "Answer concurrent requests together.")
 flags.DEFINE_integer("max_batch_size", 64, "Rows of a batch.", 1)
@@ -88,7 +95,8 @@ def main() -> None:
         metrics,
         FLAGS.file_system_poll_wait_seconds,
         FLAGS.allow_version_labels_for_unavailable_models,
-        stage.report,
+        FLAGS.reload_dirs,
+        _report,
     )
     batcher = Batcher(
         FLAGS.max_batch_size,
@@ -105,7 +113,13 @@ def main() -> None:
         FLAGS.max_request_rows,
         FLAGS.max_concurrent_requests,
     )
-    asyncio.run(serve(registry, batcher, predictor, metrics, options, stage.report))
+    asyncio.run(serve(registry, batcher, predictor, metrics, options, _report))
+
+
+def _report(line: str) -> None:
+    """Reports, and does not mind if nobody listens any more."""
+    with contextlib.suppress(OSError):
+        stage.report(line)
 
 
 def _config() -> "ModelServerConfig":

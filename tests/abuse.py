@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import grpc
 import served
+import tensorflow as tf
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 GOOD = {"instances": ["the 7", "a dog 3"]}
@@ -115,6 +116,7 @@ def rest_cases(model, number, seed=0):
                 f"/v1/models/{model}/labels/{name}:predict",
                 f"/v1/models/{model}/labels/{name}/metadata",
                 f"/{name}",
+                f"/v1/models/{model}/versions/{'0' * 20}{'9' * 20}:predict",
             ]
         )
 
@@ -159,6 +161,19 @@ def grpc_cases(model, number, seed=0):
         wanted.inputs["text"].dtype = number
         return wanted
 
+    def overflowing():
+        wanted = request(text=["a"])
+        wanted.inputs["text"].dtype = tf.int8.as_datatype_enum
+        wanted.inputs["text"].int_val.append(300)
+        return wanted
+
+    def claiming():
+        # Each is small, and all of them together take the whole memory.
+        wanted = shaped(4000)
+        for number in range(2000):
+            wanted.inputs[str(number)].CopyFrom(wanted.inputs["text"])
+        return wanted
+
     invalid = ("INVALID_ARGUMENT",)
     cases = []
     for _ in range(number):
@@ -178,6 +193,9 @@ def grpc_cases(model, number, seed=0):
                 (request(text=[["a"], ["b"]]), invalid),
                 (request(text="a"), invalid),
                 (shaped(10**12), invalid),
+                (overflowing(), invalid),
+                (claiming(), (*invalid, "RESOURCE_EXHAUSTED")),
+                (served.predict_request("x" * 20_000, text=["a"]), ("NOT_FOUND",)),
                 (shaped(2**31, 2**31, 2**31), invalid),
                 (shaped(-rng.randrange(1, 99)), invalid),
                 (shaped(unknown=True), invalid),

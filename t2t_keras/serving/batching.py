@@ -1,11 +1,12 @@
 """Requests that come at the same time, answered together."""
 
+import dataclasses
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 import numpy as np
@@ -16,16 +17,23 @@ from t2t_keras.serving.saved_model import Arrays
 Run = Callable[[Arrays], Arrays]
 
 
-class _Task(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Task:
     inputs: Arrays
     rows: int
     future: "Future[Arrays]"
     enqueued: float
 
 
-class _Queue(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Queue:
     run: Run
+    joinable: bool
     tasks: deque[_Task]
+
+    @property
+    def rows(self) -> int:
+        return sum(task.rows for task in self.tasks)
 
 
 class Batcher:
@@ -97,11 +105,24 @@ class Batcher:
                 (name, array.shape[1:]) for name, array in sorted(inputs.items())
             )
             place = object() if key is None else (key, shapes)
-            queue = self._queues.setdefault(place, _Queue(run, deque()))
+            queue = _Queue(run, key is not None, deque())
+            queue = self._queues.setdefault(place, queue)
             queue.tasks.append(task)
             self._rows += task.rows
             self._changed.notify()
+        # Whoever goes away does not go on taking room.
+        task.future.add_done_callback(lambda _: self._forget(place, queue, task))
         return task.future
+
+    def _forget(self, place: Hashable, queue: _Queue, task: _Task) -> None:
+        if not task.future.cancelled():
+            return
+        with self._changed:
+            if task in queue.tasks:
+                queue.tasks.remove(task)
+                self._rows -= task.rows
+            if not queue.tasks and self._queues.get(place) is queue:
+                del self._queues[place]
 
     def close(self) -> None:
         """Answers what is waiting and ends."""
@@ -114,39 +135,48 @@ class Batcher:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._queues and not self._closed:
-                    self._changed.wait()
-                if not self._queues:
-                    return
-                run, tasks = self._take()
-            self._answer(run, tasks)
+                while not (due := self._due()):
+                    if self._closed:
+                        return
+                    self._changed.wait(self._seconds_until_due())
+                run, tasks = self._take(due)
+            try:
+                self._answer(run, tasks)
+            except Exception as error:
+                for task in tasks:
+                    if not task.future.done():
+                        task.future.set_exception(error)
 
-    def _take(self) -> tuple[Run, list[_Task]]:
-        """Takes a batch from the queue in front; the lock is held."""
-        place, queue = next(iter(self._queues.items()))
-        ready = queue.tasks[0].enqueued + self._timeout
-        while not self._closed and not self._is_full(queue):
-            left = ready - time.monotonic()
-            if left <= 0:
-                break
-            self._changed.wait(left)
-            if not queue.tasks:  # Another thread took them.
-                return queue.run, []
-        taken, rows = [queue.tasks.popleft()], 0
+    def _due(self) -> Hashable | None:
+        """Finds the first queue that need not wait any longer."""
+        now = time.monotonic()
+        for place, queue in self._queues.items():
+            if self._closed or self._due_at(queue) <= now:
+                return place
+        return None
+
+    def _due_at(self, queue: _Queue) -> float:
+        if not queue.joinable or queue.rows >= self._max_batch_size:
+            return 0.0
+        return queue.tasks[0].enqueued + self._timeout
+
+    def _seconds_until_due(self) -> float | None:
+        times = [self._due_at(queue) for queue in self._queues.values()]
+        return max(min(times) - time.monotonic(), 0.0) if times else None
+
+    def _take(self, place: Hashable) -> tuple[Run, list[_Task]]:
+        """Takes a batch from a queue; the lock is held."""
+        queue = self._queues.pop(place)
+        taken = [queue.tasks.popleft()]
         rows = taken[0].rows
         while queue.tasks and rows + queue.tasks[0].rows <= self._max_batch_size:
             taken.append(queue.tasks.popleft())
             rows += taken[-1].rows
         self._rows -= rows
-        if self._queues.get(place) is queue:
-            del self._queues[place]
-            if queue.tasks:  # The others' turn comes first.
-                self._queues[place] = queue
-                self._changed.notify()
+        if queue.tasks:  # The others' turn comes first.
+            self._queues[place] = queue
+            self._changed.notify()
         return queue.run, taken
-
-    def _is_full(self, queue: _Queue) -> bool:
-        return sum(task.rows for task in queue.tasks) >= self._max_batch_size
 
     def _answer(self, run: Run, tasks: list[_Task]) -> None:
         # Whoever has gone away meanwhile is not computed for.

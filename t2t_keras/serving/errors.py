@@ -3,6 +3,7 @@
 import grpc
 import tensorflow as tf
 
+_MOST = 1000
 _NO_NEWS = "Graph execution error:"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -16,9 +17,10 @@ class ServingError(Exception):
     """
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        super().__init__(message)
+        # What a client sent may be told back, and headers have room for little.
+        self.message = message if len(message) <= _MOST else f"{message[:_MOST]} ..."
+        super().__init__(self.message)
         self.code = code
-        self.message = message
 
     @classmethod
     def of(cls, error: Exception) -> "ServingError":

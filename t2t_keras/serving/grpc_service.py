@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 from t2t_keras.serving.errors import ServingError, invalid
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.registry import Registry
+from t2t_keras.serving.saved_model import Arrays
 from t2t_keras.serving.token import is_authorized
 
 SIGNATURE_DEF = "signature_def"
@@ -74,10 +75,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             left = context.time_remaining()
             outputs, spec = await self._predictor.predict(
                 request.model_spec,
-                {
-                    name: to_array(name, tensor, self._max_bytes)
-                    for name, tensor in request.inputs.items()
-                },
+                to_arrays(request.inputs, self._max_bytes),
                 request.output_filter,
                 self._timeout if left is None else min(left, self._timeout),
                 "GRPC",
@@ -149,31 +147,45 @@ def _told(context: grpc.aio.ServicerContext) -> Iterator[list[Any]]:
         failure += [error.code, error.message]
 
 
-def to_array(name: str, tensor: Any, max_bytes: int) -> np.ndarray:
-    """Reads a tensor of a request.
+def to_arrays(tensors: Mapping[str, Any], max_bytes: int) -> Arrays:
+    """Reads the tensors of a request.
 
     Args:
-        name: The input's name, for messages.
-        tensor: A TensorProto, from who knows whom.
-        max_bytes: The most that it may take: a few bytes can claim a vast shape.
+        tensors: TensorProtos by name, from who knows whom.
+        max_bytes: The most that they may take together: a few bytes can claim a vast
+            shape, and are widened to it.
 
     Raises:
-        ServingError: If it is malformed or too large.
+        ServingError: If one is malformed, or they are too large.
     """
+    claimed = sum(_claimed_bytes(name, tensor) for name, tensor in tensors.items())
+    if claimed > max_bytes:
+        raise invalid(
+            f"The inputs take {claimed:,} bytes, more than a request may have: "
+            f"{max_bytes:,}."
+        )
+    arrays = {}
+    for name, tensor in tensors.items():
+        try:
+            array = tf.make_ndarray(tensor)
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError) as error:
+            raise invalid(f"Input {name} is no tensor: {error}") from error
+        arrays[name] = np.asarray(
+            array, object if tensor.dtype == tf.string.as_datatype_enum else None
+        )
+    return arrays
+
+
+def _claimed_bytes(name: str, tensor: Any) -> int:
+    sizes = [dim.size for dim in tensor.tensor_shape.dim]
+    if tensor.tensor_shape.unknown_rank or any(size < 0 for size in sizes):
+        raise invalid(f"Input {name} has no definite shape: {sizes}")
     try:
         dtype = tf.as_dtype(tensor.dtype)
-        sizes = [dim.size for dim in tensor.tensor_shape.dim]
-        if tensor.tensor_shape.unknown_rank or any(size < 0 for size in sizes):
-            raise invalid(f"Input {name} has no definite shape: {sizes}")
-        size = math.prod(sizes)
-        if size * max(dtype.size or 1, 1) > max_bytes:
-            raise invalid(
-                f"Input {name} has {size:,} elements, more than a request may have."
-            )
-        array = tf.make_ndarray(tensor)
-    except (TypeError, ValueError, IndexError, KeyError) as error:
+    except TypeError as error:
         raise invalid(f"Input {name} is no tensor: {error}") from error
-    return np.asarray(array, object) if dtype == tf.string else array
+    # A string takes a pointer, however short it is.
+    return math.prod(sizes) * (8 if dtype == tf.string else max(dtype.size or 1, 1))
 
 
 class ParsingInterceptor(grpc.aio.ServerInterceptor):

@@ -37,7 +37,7 @@ class Metrics:
         request_count: By model and status.
         request_latency: From a request's arrival to its answer, by model, API and
             entry point.
-        runtime_latency: Of the model alone, by model.
+        runtime_latency: Of the model alone, by model, API and runtime.
         queuing_latency: Of requests that wait for a batch.
         batch_size: Rows of the batch of each request.
         load_attempt_count: By path and status.
@@ -65,7 +65,7 @@ class Metrics:
         self.runtime_latency = self._histogram(
             ":tensorflow:serving:runtime_latency",
             "Microseconds of the model alone.",
-            ("model_name",),
+            ("model_name", "API", "runtime"),
         )
         self.queuing_latency = self._histogram(
             ":tensorflow:serving:batching_session:queuing_latency",

@@ -43,7 +43,7 @@ class Predictor:
         self._batcher = batcher
         self._enable_batching = enable_batching
         self._max_rows = max_rows
-        self._max_concurrent = max_concurrent_requests
+        self.max_concurrent_requests = max_concurrent_requests
         self._concurrent = 0
 
     @contextlib.contextmanager
@@ -53,10 +53,11 @@ class Predictor:
         Raises:
             ServingError: If there are too many.
         """
-        if self._concurrent >= self._max_concurrent:
+        if self._concurrent >= self.max_concurrent_requests:
             raise ServingError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"More than {self._max_concurrent} requests at once; try again later.",
+                f"More than {self.max_concurrent_requests} requests at once; try again "
+                "later.",
             )
         self._concurrent += 1
         try:
@@ -79,7 +80,7 @@ class Predictor:
             inputs: Arrays by name.
             output_filter: Names of the outputs wanted; none for all.
             timeout: Seconds that the answer may take.
-            api: "gRPC" or "REST", for metrics.
+            api: "GRPC" or "REST", for metrics.
 
         Returns:
             The outputs, and the spec with the version that answered.
@@ -166,4 +167,5 @@ class Predictor:
             return model.run(signature, inputs, names)
         finally:
             micros = (time.perf_counter() - started) * 1e6
-            self.metrics.runtime_latency.labels(model_name).observe(micros)
+            latency = self.metrics.runtime_latency.labels(model_name, "Predict", "TF1")
+            latency.observe(micros)

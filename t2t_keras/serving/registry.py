@@ -1,7 +1,7 @@
 """The models that a server has: found by name, and kept up to date."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import grpc
@@ -38,6 +38,8 @@ class Registry:
         poll_seconds: How often to look for new versions. Default 1.
         labels_before_versions: Whether a new label may be given to a version that is
             not available yet. Default False, as in TensorFlow Serving.
+        reload_dirs: Directories whose subdirectories `reload` may name as base paths,
+            beside those of `config`. Default none.
         report: Is told of what happens, a line at a time.
 
     Raises:
@@ -50,6 +52,7 @@ class Registry:
         metrics: Metrics,
         poll_seconds: float = 1.0,
         labels_before_versions: bool = False,
+        reload_dirs: Sequence[str] = (),
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._metrics = metrics
@@ -61,7 +64,8 @@ class Registry:
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
-        self._roots = {Path(m.base_path).resolve().parent for m in _models_of(config)}
+        paths = [*reload_dirs, *(model.base_path for model in _models_of(config))]
+        self._roots = {Path(path).resolve() for path in paths}
         try:
             self._apply(config)
         except ServingError as error:
@@ -88,8 +92,9 @@ class Registry:
             for model in list(self._models.values()):
                 try:
                     model.update()
-                except OSError as error:
-                    # A file system that fails for a while; what is loaded is served.
+                except Exception as error:
+                    # Such as a file system that fails for a while. What is loaded is
+                    # served, and other models are looked after.
                     self._report(f"{model.config.name}: {error}")
 
     @property
@@ -99,27 +104,23 @@ class Registry:
 
     def is_ready(self) -> bool:
         """Tells whether every model has an available version."""
-        return all(
-            any(status.state == Status.AVAILABLE for status in self._statuses(model))
-            for model in list(self._models.values())
-        )
+        return bool(self._models) and not self._unavailable()
 
-    @staticmethod
-    def _statuses(model: VersionedModel) -> list[Status]:
-        try:
-            return model.statuses()
-        except ServingError:
-            return []
+    def _unavailable(self) -> list[str]:
+        models = dict(self._models)
+        return [name for name, model in models.items() if not model.is_available()]
 
     def reload(self, config: ModelServerConfig) -> None:
         """Replaces the configuration, and loads what it asks for.
 
         Args:
-            config: All models from now on. Their base paths lie beside those that the
-                server was started with: a client may not have it read other files.
+            config: All models from now on. Their base paths lie in those that the
+                server was started with, or in `reload_dirs`: a client may not have it
+                read other files.
 
         Raises:
-            ServingError: If the configuration is wrong; nothing changes then.
+            ServingError: If the configuration is wrong, and nothing changes; or if a
+                model has no version that can be loaded.
         """
         for model in _models_of(config):
             path = Path(model.base_path).resolve()
@@ -132,10 +133,15 @@ class Registry:
         with self._changing:
             self._apply(config)
         self._update()
+        missing = self._unavailable()
+        if missing:
+            raise ServingError(
+                grpc.StatusCode.UNKNOWN, f"Not available after loading: {missing}."
+            )
 
     def _apply(self, config: ModelServerConfig) -> None:
-        if config.WhichOneof("config") not in (None, "model_config_list"):
-            raise invalid("Only a model_config_list is understood.")
+        if config.WhichOneof("config") != "model_config_list":
+            raise invalid("A configuration is a model_config_list.")
         new = {model.name: model for model in _models_of(config)}
         if len(new) < len(_models_of(config)) or "" in new:
             raise invalid("Each model has a name of its own.")
@@ -152,12 +158,15 @@ class Registry:
             self._models.pop(name).unload()
         for name, model in new.items():
             there = self._models.get(name)
-            if there and there.config.base_path == model.base_path:
+            if there and Path(there.config.base_path) == Path(model.base_path):
                 there.config = model
-            else:
-                self._models[name] = VersionedModel(model, self._metrics, self._report)
-                if there:
-                    there.unload()
+                continue
+            other = VersionedModel(model, self._metrics, self._report)
+            if there:  # It answers until the other one can.
+                other.update()
+            self._models[name] = other
+            if there:
+                there.unload()
 
     def _check_labels(self, name: str, model: ModelConfig) -> None:
         """A label may only go to a version that can be asked at once."""
@@ -195,12 +204,13 @@ class Registry:
     def _model(self, spec: ModelSpec) -> VersionedModel:
         if not spec.name:
             raise invalid("Missing ModelSpec: the request names no model.")
-        if spec.name not in self._models:
+        model = self._models.get(spec.name)
+        if model is None:
             raise ServingError(
                 grpc.StatusCode.NOT_FOUND,
                 f"Servable not found for request: Latest({spec.name})",
             )
-        return self._models[spec.name]
+        return model
 
     @staticmethod
     def _number(model: VersionedModel, spec: ModelSpec) -> int | None:

@@ -32,6 +32,8 @@ HTTP_STATUS = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
     grpc.StatusCode.PERMISSION_DENIED: 403,
     grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.ABORTED: 409,
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.UNIMPLEMENTED: 501,
     grpc.StatusCode.UNAVAILABLE: 503,
@@ -119,6 +121,10 @@ class RestApi:
                 return JSONResponse({"error": error.message}, status)
             except ClientDisconnect:
                 return Response(status_code=499)  # Nobody reads it.
+            except Exception as error:
+                # One request's failure, whatever it is, is told as all others are.
+                message = ServingError.of(error).message
+                return JSONResponse({"error": message}, 500)
 
         return guarded
 
@@ -142,9 +148,10 @@ class RestApi:
         # Only now: an encoded slash belongs to a name, and divides nothing.
         spec = ModelSpec(name=unquote(match["name"]))
         if match["version"]:
-            if int(match["version"][:20]) >= 1 << 63:
-                raise invalid(f"No version has the number {match['version'][:40]}.")
-            spec.version.value = int(match["version"])
+            digits = match["version"].lstrip("0") or "0"
+            if len(digits) > 19 or int(digits) >= 1 << 63:
+                raise invalid(f"No version has the number {digits}.")
+            spec.version.value = int(digits)
         if match["label"]:
             spec.version_label = unquote(match["label"])
         if match["metadata"]:

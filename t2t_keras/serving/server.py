@@ -158,6 +158,11 @@ async def serve(
         serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
         while not http.started and not serving.done():
             await asyncio.sleep(0.01)
+        if serving.done():
+            raise ValueError(
+                f"{options.host}:{options.rest_api_port} cannot be listened on: "
+                f"{serving.exception() or 'another server does'}"
+            )
     scheme = "https" if options.tls_key else "http"
     if options.port:
         report(f"gRPC: {options.host}:{options.port}")
@@ -224,6 +229,8 @@ def _grpc_server(
         interceptors.insert(0, TokenInterceptor(options.token))
     server = grpc.aio.server(
         interceptors=interceptors,
+        # Those whose message has not come yet count here; some room for health.
+        maximum_concurrent_rpcs=predictor.max_concurrent_requests + 64,
         options=[
             ("grpc.max_receive_message_length", options.max_request_bytes),
             ("grpc.max_send_message_length", -1),

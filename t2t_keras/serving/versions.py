@@ -13,12 +13,12 @@ from tensorflow_serving.apis.get_model_status_pb2 import (
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig
 
 from t2t_keras.serving.errors import ServingError
-from t2t_keras.serving.export import versions_of
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.saved_model import SavedModel
+from t2t_keras.serving.version_dirs import versions_of
 from t2t_keras.serving.warmup import read_warmup
 
-_LOAD_ATTEMPTS = 5
+_MOST_SECONDS_BETWEEN_ATTEMPTS = 60
 
 
 class Version:
@@ -36,13 +36,14 @@ class Version:
         self.error: ServingError | None = None
         self.attempts = 0
         self.model: SavedModel | None = None
+        self._tried = 0.0
         self._users = 0
         self._lock = threading.Lock()
 
     def load(self, metrics: Metrics) -> None:
         """Loads and warms up; a failure is kept in `error`."""
         self.state = Status.LOADING
-        self.attempts += 1
+        self.attempts = min(self.attempts + 1, 10)
         started = time.perf_counter()
         try:
             model = SavedModel(self.path)
@@ -54,6 +55,7 @@ class Version:
         except Exception as error:
             # A broken version must not stop the server: others are served.
             self.state, self.error = Status.END, ServingError.of(error)
+            self._tried = time.monotonic()
             metrics.load_attempt_count.inc(str(self.path), "fail")
             return
         self.model, self.error, self.state = model, None, Status.AVAILABLE
@@ -69,8 +71,13 @@ class Version:
             model.run(signature, inputs, model.outputs_of(signature, ()))
 
     def may_retry(self) -> bool:
-        """Tells whether loading failed, and is worth another attempt."""
-        return self.error is not None and self.attempts < _LOAD_ATTEMPTS
+        """Tells whether loading failed, and it is time for another attempt.
+
+        Who copies a version to its place may need a while; so attempts go on, further
+        and further apart.
+        """
+        wait = min(2**self.attempts, _MOST_SECONDS_BETWEEN_ATTEMPTS)
+        return self.error is not None and time.monotonic() > self._tried + wait
 
     def acquire(self) -> SavedModel | None:
         """Returns the model for a request, or None if it is not available."""
@@ -149,13 +156,17 @@ class VersionedModel:
         moment without any.
         """
         wanted = self._wanted()
+        for number, version in list(self._versions.items()):
+            if version.state == Status.END and not version.path.is_dir():
+                del self._versions[number]
         for number, path in wanted.items():
-            version = self._versions.get(number)
-            gone = version and version.state == Status.END and not version.error
-            if version is None or gone or version.may_retry():
-                version = version if version and not gone else Version(number, path)
-                self._versions[number] = version
-                self._load(version)
+            known = self._versions.get(number)
+            ended = known and known.state == Status.END and not known.error
+            if known is None or ended:
+                known = self._versions[number] = Version(number, path)
+            elif not known.may_retry():
+                continue
+            self._load(known)
         old = [v for n, v in self._versions.items() if n not in wanted]
         if any(self._versions[number].model for number in wanted):
             for version in old:
@@ -178,10 +189,13 @@ class VersionedModel:
             if version.state == Status.AVAILABLE:
                 version.unload()
 
-    def is_available(self, number: int) -> bool:
-        """Tells whether a version may be asked."""
-        version = self._versions.get(number)
-        return version is not None and version.state == Status.AVAILABLE
+    def is_available(self, number: int | None = None) -> bool:
+        """Tells whether a version may be asked, or any."""
+        return any(
+            version.state == Status.AVAILABLE
+            for each, version in list(self._versions.items())
+            if number in (None, each)
+        )
 
     def acquire(self, number: int | None = None) -> tuple[Version, SavedModel]:
         """Finds a version for a request, which has to release it.

@@ -121,6 +121,31 @@ def test_what_is_cancelled_is_not_computed(gate):
     batcher.close()
 
 
+def test_what_is_cancelled_makes_room(gate):
+    batcher, _ = blocked(gate, max_batch_size=2, max_enqueued_batches=1)
+    for _ in range(10):
+        assert batcher.submit("key", gate, rows(1, 2)).cancel()
+        assert batcher.submit(None, gate, rows(1, 2)).cancel()
+    stays = batcher.submit("key", gate, rows(3, 4))
+    gate.open.set()
+    assert stays.result(30)["y"].tolist() == [30, 40]
+    assert gate.batches == [[0], [3, 4]]
+    batcher.close()
+
+
+def test_only_what_may_be_joined_waits_for_more():
+    gate = Gate()
+    gate.open.set()
+    batcher = batcher_of(max_batch_size=2, batch_timeout_micros=3_600_000_000)
+    waiting = batcher.submit("key", gate, rows(1))
+    assert batcher.submit(None, gate, rows(2)).result(30)["y"].tolist() == [20]
+    full = batcher.submit("other", gate, rows(3, 4))
+    assert full.result(30)["y"].tolist() == [30, 40]
+    assert not waiting.done()
+    batcher.close()
+    assert waiting.result(0)["y"].tolist() == [10]
+
+
 def test_too_many_waiting_rows_are_refused(gate):
     batcher, first = blocked(gate, max_batch_size=2, max_enqueued_batches=2)
     waiting = [batcher.submit("key", gate, rows(n)) for n in range(1, 5)]

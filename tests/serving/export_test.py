@@ -12,9 +12,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
 
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.serving.export import new_version, versions_of
 from t2t_keras.serving.saved_model import SavedModel
 from t2t_keras.serving.servable import TranslationServable
+from t2t_keras.serving.version_dirs import new_version, versions_of
 from t2t_keras.serving.warmup import read_warmup
 
 SENTENCES = [*exported.LINES[:7], "", " \t", "dog " * 30, "\ufeffno\ufffd", "a\x00the"]

@@ -305,7 +305,8 @@ def test_metrics_have_the_names_of_tensorflow_serving(both):
     for expected in (
         ':tensorflow:serving:request_count{model_name="sums",status="OK"} ',
         ":tensorflow:serving:request_latency_bucket{API=",
-        ':tensorflow:serving:runtime_latency_count{model_name="sums"} ',
+        ":tensorflow:serving:runtime_latency_count"
+        '{API="Predict",model_name="sums",runtime="TF1"} ',
         ":tensorflow:serving:batching_session:queuing_latency_sum ",
         ":tensorflow:cc:saved_model:load_attempt_count{model_path=",
     ):
@@ -405,11 +406,19 @@ def test_the_configuration_is_replaced_and_keeps_to_its_directories(bases, tmp_p
             )
         )
         assert (code, "lies outside" in message) == ("PERMISSION_DENIED", True)
-        code, _ = code_of(lambda: reload("model_config_list { config { name: 'x' } }"))
-        assert code in ("INVALID_ARGUMENT", "PERMISSION_DENIED")
+        for wrong in ("", "model_config_list { config { name: 'x' } }"):
+            assert code_of(lambda text=wrong: reload(text))[0] in (
+                "INVALID_ARGUMENT",
+                "PERMISSION_DENIED",
+            )
         assert running.get(url, {"inputs": [1]})[0] == 200
         reload((config % "").replace('"sums"', '"renamed"'))
         assert running.get("/v1/models/sums")[0] == 404
+        code, message = code_of(
+            lambda: reload((config % "").replace("/sums", "/sums/empty"))
+        )
+        assert (code, "['sums']" in message) == ("UNKNOWN", True)
+        reload((config % "").replace('"sums"', '"renamed"'))
         assert running.get("/v1/models/renamed/versions/4:predict", {"inputs": [1]})[1][
             "outputs"
         ]["y"] == [4]

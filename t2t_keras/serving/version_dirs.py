@@ -1,0 +1,64 @@
+"""The directories of a model's versions, as TensorFlow Serving finds them."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def versions_of(base: str | Path) -> dict[int, Path]:
+    """Finds the versions in a base directory, as TensorFlow Serving does.
+
+    Returns:
+        The directory of each, ascending; directories of other names are none.
+    """
+    base = Path(base)
+    found = {
+        int(path.name): path
+        for path in (base.iterdir() if base.is_dir() else ())
+        if path.name.isascii() and path.name.isdecimal() and path.is_dir()
+        # A version is an int64.
+        if int(path.name) < 1 << 63
+    }
+    return dict(sorted(found.items()))
+
+
+@contextlib.contextmanager
+def new_version(base: str | Path, version: int = 0) -> Iterator[Path]:
+    """Makes a version's directory that takes its name only when it is complete.
+
+    Args:
+        base: Directory of the versions; it is made.
+        version: The number; 0 for the one after the greatest there is.
+
+    Yields:
+        The directory to write to. If the block raises, nothing is left behind.
+
+    Raises:
+        ValueError: If there is that version already, or the base is no directory.
+    """
+    base = Path(base)
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.mkdtemp(dir=base, prefix=".exporting-")
+    except OSError as error:
+        raise ValueError(f"{base} cannot be written to: {error}") from error
+    try:
+        _check_free(base, version)
+        yield Path(temporary)
+        version = version or max(versions_of(base), default=0) + 1
+        _check_free(base, version)
+        Path(temporary).chmod(0o755)
+        Path(temporary).rename(base / str(version))
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _check_free(base: Path, version: int) -> None:
+    if version in versions_of(base):
+        raise ValueError(
+            f"{base} has a version {version} already. Versions are not replaced; "
+            "leave --version out for the next one."
+        )
