@@ -7,7 +7,7 @@ SETUP := $(VENV)/.installed
 
 ALL_TESTS := --override-ini=addopts="-ra --import-mode=importlib"
 
-.PHONY: demo test test-faults test-load lint format constraints clean
+.PHONY: demo test test-long test-faults test-load lint format constraints clean
 
 $(SETUP): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,10 @@ demo: $(SETUP)
 
 test: $(SETUP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Trainings and compilations that take minutes.
+test-long: $(SETUP)
+	$(BIN)/python -m pytest -m long $(ALL_TESTS)
 
 # Kills, damaged files and full disks, over and over: minutes, not for every change.
 test-faults: $(SETUP)

@@ -5,17 +5,18 @@ from typing import Any
 
 from absl import flags
 
+from t2t_keras.flags import languages
+
 FLAGS = flags.FLAGS
 _SPLITS = ("train", "dev", "test")
 
 flags.DEFINE_string(
     "corpus",
     "cldr",
-    "cldr (the embedded corpus), text (your own files), or tfds:NAME (a translation "
-    "dataset of tensorflow-datasets, such as tfds:wmt14_translate/de-en).",
+    "cldr (the embedded corpus), text (your own files), treebank (your own trees), or "
+    "tfds:NAME (a translation dataset of tensorflow-datasets, such as "
+    "tfds:wmt14_translate/de-en).",
 )
-flags.DEFINE_string("source_lang", "en", "Language to translate from.")
-flags.DEFINE_string("target_lang", "de", "Language to translate to.")
 for _split in _SPLITS:
     flags.DEFINE_list(
         f"{_split}_source",
@@ -24,6 +25,19 @@ for _split in _SPLITS:
         f"--{_split}_target, files of two columns divided by a tab.",
     )
     flags.DEFINE_list(f"{_split}_target", [], "The files aligned with them.")
+    flags.DEFINE_list(
+        f"{_split}_trees",
+        [],
+        f"{_split} files, or folders of them, of --corpus=treebank: bracketed trees, "
+        "plain or .gz.",
+    )
+flags.DEFINE_integer(
+    "tree_substitutions",
+    0,
+    "Of --corpus=treebank: so many more versions of each training tree, with "
+    "constituents of other trees in place of some of its own.",
+    0,
+)
 flags.DEFINE_string("tfds_data_dir", None, "Where tensorflow-datasets keeps its data.")
 flags.DEFINE_integer("cldr_pairs", 100_000, "Training pairs of --corpus=cldr.", 1)
 flags.DEFINE_integer("cldr_seed", 0, "Seed of --corpus=cldr.")
@@ -35,22 +49,25 @@ def corpus_arguments() -> dict[str, Any]:
     Raises:
         ValueError: If there are files for a corpus that reads none.
     """
-    given = [
-        f"--{split}_{side}"
-        for split in _SPLITS
-        for side in ("source", "target")
-        if FLAGS[f"{split}_{side}"].value
-    ]
-    if given and FLAGS.corpus != "text":
-        raise ValueError(
-            f"{', '.join(given)} needs --corpus=text. Received: {FLAGS.corpus}"
-        )
+    for corpus, kinds in (("text", ("source", "target")), ("treebank", ("trees",))):
+        given = [
+            f"--{split}_{kind}"
+            for split in _SPLITS
+            for kind in kinds
+            if FLAGS[f"{split}_{kind}"].value
+        ]
+        if given and FLAGS.corpus != corpus:
+            raise ValueError(
+                f"{', '.join(given)} needs --corpus={corpus}. Received: {FLAGS.corpus}"
+            )
     return {
         "corpus": FLAGS.corpus,
-        "source_lang": FLAGS.source_lang,
-        "target_lang": FLAGS.target_lang,
+        "source_lang": languages.SOURCE_LANG.value,
+        "target_lang": languages.TARGET_LANG.value,
         "sources": {split: _paths(f"{split}_source") for split in _SPLITS},
         "targets": {split: _paths(f"{split}_target") for split in _SPLITS},
+        "trees": {split: _paths(f"{split}_trees") for split in _SPLITS},
+        "tree_substitutions": FLAGS.tree_substitutions,
         "tfds_data_dir": FLAGS.tfds_data_dir,
         "cldr_pairs": FLAGS.cldr_pairs,
         "cldr_seed": FLAGS.cldr_seed,

@@ -2,17 +2,21 @@
 
 t2t-evaluate --model_dir=DIR --split=test
 t2t-evaluate --model_dir=DIR --source=FILE --reference=FILE
-t2t-evaluate --hypothesis=FILE --reference=FILE
+t2t-evaluate --hypothesis=FILE --reference=FILE --baseline=FILE
 """
 
 import json
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths
+from t2t_keras.flags import decoding, languages, paths
 from t2t_keras.pipelines import stage
+
+if TYPE_CHECKING:
+    from t2t_keras.evaluation.perplexity import Perplexity
 
 FLAGS = flags.FLAGS
 
@@ -23,25 +27,45 @@ flags.DEFINE_string("hypothesis", None, "Translations to score rather than a mod
 flags.DEFINE_string(
     "hypothesis_output", None, "File for the translations [in the model's directory]."
 )
+flags.DEFINE_list(
+    "scores",
+    ["bleu", "chrf"],
+    "Any of bleu (sacreBLEU), bleu_lc, bleu_intl, bleu_intl_lc, bleu_moses, "
+    "bleu_moses_split (the paper's for English-German), bleu_none (for text tokenized "
+    "already), chrf, ter; docs/reproduce.md tells them apart.",
+)
+flags.DEFINE_string(
+    "baseline", None, "Another system's translations, to test the difference from."
+)
+flags.DEFINE_integer(
+    "bootstrap_samples", 1000, "How often that test draws the sentences anew.", 1
+)
 
 
 def main() -> None:
     """Runs the stage."""
     from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
-    from t2t_keras.evaluation.bleu import score_translations
+    from t2t_keras.evaluation.bleu import (
+        check_flavours,
+        compare_translations,
+        score_translations,
+    )
     from t2t_keras.files import write_atomically
     from t2t_keras.model_dir import ModelDir
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
         raise ValueError("--reference goes with --source or --hypothesis.")
+    target_lang = languages.TARGET_LANG.value
+    perplexity = None
     if FLAGS.hypothesis:
         hypothesis_path, reference_path = Path(FLAGS.hypothesis), Path(FLAGS.reference)
         hypotheses = list(read_lines(hypothesis_path))
     elif FLAGS.model_dir:
         directory = Path(FLAGS.model_dir)
-        splits = ModelDir(directory).config["data"]["splits"]
-        if not FLAGS.source and FLAGS.split not in splits:
+        manifest = ModelDir(directory).config["data"]
+        target_lang = manifest["target_lang"]
+        if not FLAGS.source and FLAGS.split not in manifest["splits"]:
             raise ValueError(
                 f"{directory} has no {FLAGS.split} split: its data were prepared "
                 f"without --{FLAGS.split}_source. Give --source and --reference."
@@ -57,7 +81,8 @@ def main() -> None:
         sources = list(read_lines(source_path))
         references = list(read_lines(reference_path))
         _check_aligned(source_path, len(sources), reference_path, len(references))
-        hypotheses = _translate(sources)
+        check_flavours(FLAGS.scores)
+        hypotheses, perplexity = _translate(sources, references)
         with stage.open_output(str(hypothesis_path)) as file:
             file.writelines(f"{text}\n".encode() for text in hypotheses)
         stage.report(f"Wrote the translations: {hypothesis_path}")
@@ -65,16 +90,37 @@ def main() -> None:
         raise ValueError("Either --model_dir or --hypothesis must be given.")
     references = list(read_lines(reference_path))
     _check_aligned(hypothesis_path, len(hypotheses), reference_path, len(references))
-    scores = score_translations(hypotheses, references)
+    scores = score_translations(hypotheses, references, FLAGS.scores, target_lang)
     for score in scores:
         print(score)
-    if not FLAGS.hypothesis:
+    if perplexity:
+        print(perplexity)
+    if FLAGS.baseline:
+        baseline = list(read_lines(FLAGS.baseline))
+        _check_aligned(
+            Path(FLAGS.baseline), len(baseline), reference_path, len(references)
+        )
+        for comparison in compare_translations(
+            hypotheses,
+            baseline,
+            references,
+            FLAGS.scores,
+            target_lang,
+            FLAGS.bootstrap_samples,
+        ):
+            print(comparison)
+    if perplexity:
         record = {
             "weights": [
                 ModelDir(directory).weights_path(c).name for c in FLAGS.checkpoint
             ],
             **decoding.search_options(),
             "scores": [score._asdict() for score in scores],
+            "perplexity": {
+                **perplexity._asdict(),
+                "per_token": perplexity.per_token,
+                "per_word": perplexity.per_word,
+            },
         }
         write_atomically(
             directory / f"scores.{name}.json", json.dumps(record, indent=2).encode()
@@ -89,9 +135,13 @@ def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> 
         )
 
 
-def _translate(sources: list[str]) -> list[str]:
+def _translate(
+    sources: list[str], references: list[str]
+) -> tuple[list[str], "Perplexity"]:
+    """Returns translations, and the model's perplexity of the references."""
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.evaluation.perplexity import Perplexity
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
@@ -114,7 +164,8 @@ def _translate(sources: list[str]) -> list[str]:
             f"{len(hypotheses):,} of {len(sources):,} sentences, "
             f"{len(hypotheses) / seconds:.1f} sentences/s"
         )
-    return hypotheses
+    details = translator.details(sources, references)
+    return hypotheses, Perplexity.of(references, [d.token_scores for d in details])
 
 
 _REPORT_SENTENCES = 2000
@@ -122,7 +173,7 @@ _REPORT_SENTENCES = 2000
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [paths.MODEL_DIR, decoding])
+    stage.run(main, __name__, [paths.MODEL_DIR, languages.TARGET_LANG, decoding])
 
 
 if __name__ == "__main__":

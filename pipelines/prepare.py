@@ -8,7 +8,7 @@ import time
 from absl import flags
 
 from t2t_keras.flags import corpus as corpus_flags
-from t2t_keras.flags import paths, preset, vocabulary
+from t2t_keras.flags import languages, paths, preset, vocabulary
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
@@ -65,6 +65,7 @@ def run() -> None:
     """Is the console script."""
     shared: list[stage.SharedFlags] = [
         corpus_flags,
+        languages,
         preset,
         vocabulary,
         paths.DATA_DIR,

@@ -26,6 +26,8 @@ _MODULES = {
     "padding_mask": "layers",
     "scaled_dot_product_attention": "layers",
     "sinusoidal_encoding": "layers",
+    "window_mask": "layers",
+    "windowed_attention": "layers",
 }
 
 __all__ = sorted(_MODULES)

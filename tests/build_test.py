@@ -216,7 +216,8 @@ MAY_IMPORT = {
     "training": {"training", "transformer"},
     "decoding": {"decoding", "data", "layers", "transformer"},
     "serving": {"serving", "data", "decoding", "transformer", "model_dir"},
-    "evaluation": {"evaluation"},
+    "evaluation": {"evaluation", "data"},
+    "analysis": {"analysis", "data", "layers", "transformer"},
     "flags": {"flags"},
 }
 

@@ -1,11 +1,17 @@
 """Runs stages as a user does: real processes."""
 
 import contextlib
+import functools
+import json
+import os
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
+import warm_python
 
 WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
 
@@ -19,20 +25,44 @@ def free_ports(number):
         return [each.getsockname()[1] for each in sockets]
 
 
+@functools.cache
+def _warm_python():
+    """Starts the process that stages are forked from; it ends with this one."""
+    return subprocess.Popen(
+        [sys.executable, warm_python.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
 def stage(name, *arguments, status=0, stdin=None):
     """Runs `python -m t2t_keras.pipelines.NAME` and checks how it ended.
+
+    TensorFlow is loaded once for all of them: see warm_python.py.
 
     Returns:
         The finished process, its output as text.
     """
-    process = subprocess.run(
-        [sys.executable, "-m", f"t2t_keras.pipelines.{name}", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
-    process.stdout = process.stdout.decode("utf-8")
-    process.stderr = process.stderr.decode("utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, which) for which in ("stdin", "stdout", "stderr")]
+        for file, content in zip(files, (stdin or b"", b"", b""), strict=True):
+            file.write_bytes(content)
+        request = {
+            "module": f"t2t_keras.pipelines.{name}",
+            "arguments": [str(argument) for argument in arguments],
+            "directory": os.getcwd(),
+            "environment": dict(os.environ),
+            "files": [str(file) for file in files],
+        }
+        python = _warm_python()
+        python.stdin.write(json.dumps(request) + "\n")
+        python.stdin.flush()
+        process = subprocess.CompletedProcess(
+            [name, *arguments],
+            int(python.stdout.readline()),
+            *(file.read_bytes().decode("utf-8") for file in files[1:]),
+        )
     assert process.returncode == status, process.stderr
     assert "Traceback" not in process.stderr
     assert "warn" not in process.stderr.lower(), process.stderr

@@ -10,17 +10,23 @@ import pytest
 import yaml
 from absl import flags
 
+from t2t_keras.evaluation.bleu import FLAVOURS
 from t2t_keras.pipelines import (  # noqa: F401  (they define flags)
     average,
+    complexity,
+    cost,
     evaluate,
     export,
     launch,
+    parse,
     prepare,
     request,
     score,
     serve,
     train,
     translate,
+    variations,
+    visualize,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +35,10 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.*")),
     *sorted((ROOT / "deploy").glob("*.*")),
 ]
-STAGES = "prepare|train|average|evaluate|score|translate|launch|export|serve|request"
+STAGES = (
+    "prepare|train|average|evaluate|score|translate|launch|export|serve|request|"
+    "parse|visualize|variations|complexity|cost"
+)
 
 
 def commands(text):
@@ -50,6 +59,13 @@ def test_flags_in_documents_exist(path):
             if name:
                 known = name in flags.FLAGS or name.removeprefix("no") in flags.FLAGS
                 assert known, f"{path.name}: there is no --{name}"
+
+
+def test_every_score_is_explained():
+    page = (ROOT / "docs" / "reproduce.md").read_text()
+    for name in FLAVOURS:
+        assert f"`{name}`" in page
+        assert re.search(rf"\b{name}\b", flags.FLAGS["scores"].help)
 
 
 def test_the_kubernetes_manifest_is_one_job_of_its_workers():

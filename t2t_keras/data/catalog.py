@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from t2t_keras.data.corpora import Corpus, TextCorpus, TfdsCorpus
+from t2t_keras.data.treebank import TreebankCorpus
 
 
 def open_tfds(
@@ -73,11 +74,13 @@ def open_corpus(
     tfds_data_dir: str | None = None,
     cldr_pairs: int = 100_000,
     cldr_seed: int = 0,
+    trees: dict[str, Sequence[str]] | None = None,
+    tree_substitutions: int = 0,
 ) -> Corpus:
     """Opens any corpus by its description, which a manifest keeps.
 
     Args:
-        corpus: "cldr", "text" or "tfds:NAME".
+        corpus: "cldr", "text", "treebank" or "tfds:NAME".
         source_lang: Language code of the source side.
         target_lang: Language code of the target side.
         sources: Of "text": the source files of each split.
@@ -85,6 +88,8 @@ def open_corpus(
         tfds_data_dir: Where tensorflow-datasets keeps its data.
         cldr_pairs: Of "cldr": number of training pairs.
         cldr_seed: Of "cldr": the seed.
+        trees: Of "treebank": the files and folders of each split.
+        tree_substitutions: Of "treebank": more versions of each training tree.
 
     Raises:
         ValueError: If there is no such corpus.
@@ -93,8 +98,12 @@ def open_corpus(
         return open_cldr(source_lang, target_lang, tfds_data_dir, cldr_seed, cldr_pairs)
     if corpus == "text":
         return TextCorpus(source_lang, target_lang, sources or {}, targets or {})
+    if corpus == "treebank":
+        return TreebankCorpus(source_lang, trees or {}, tree_substitutions)
     if corpus.startswith("tfds:"):
         return open_tfds(
             corpus.removeprefix("tfds:"), source_lang, target_lang, tfds_data_dir
         )
-    raise ValueError(f"corpus is cldr, text or tfds:NAME. Received: {corpus!r}")
+    raise ValueError(
+        f"corpus is cldr, text, treebank or tfds:NAME. Received: {corpus!r}"
+    )

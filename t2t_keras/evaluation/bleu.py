@@ -1,18 +1,29 @@
-"""Scores of translations, by sacreBLEU (Post, 2018)."""
+"""Scores of translations, by sacreBLEU (Post, 2018), each with its signature.
 
-from collections.abc import Sequence
-from typing import NamedTuple
+Published BLEU scores differ in what they are computed on: a score is comparable only
+to others of its flavour, which is why each has a name of its own here.
+"""
 
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
+
+Edit = Callable[[Sequence[str]], list[str]]
+"""What a flavour does to text before it is scored."""
 
 
 class Score(NamedTuple):
     """A figure and how it came about.
 
     Attributes:
-        name: "BLEU" or "chrF2".
-        value: The score, 0 to 100.
+        name: A key of `FLAVOURS`.
+        value: The score: 0 to 100; of TER, 0 and up, the less the better.
         signature: sacreBLEU's signature, which makes it comparable.
     """
 
@@ -24,33 +35,209 @@ class Score(NamedTuple):
         return f"{self.name} {self.value:.2f}  ({self.signature})"
 
 
+class Comparison(NamedTuple):
+    """A system's score beside a baseline's (Koehn, 2004).
+
+    Attributes:
+        name: A key of `FLAVOURS`.
+        baseline: The baseline's score.
+        value: The system's score.
+        p_value: How likely a difference as great is by chance alone, as paired
+            bootstrap resampling estimates it.
+        signature: sacreBLEU's signature.
+    """
+
+    name: str
+    baseline: float
+    value: float
+    p_value: float
+    signature: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} {self.value:.2f}, baseline {self.baseline:.2f}, p = "
+            f"{self.p_value:.4f}  ({self.signature})"
+        )
+
+
+def _moses(lang: str) -> Edit:
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+    normalizer, tokenizer = MosesPunctNormalizer(lang), MosesTokenizer(lang)
+
+    def edit(texts: Sequence[str]) -> list[str]:
+        return [
+            tokenizer.tokenize(normalizer.replace_unicode_punct(text), return_str=True)
+            for text in texts
+        ]
+
+    return edit
+
+
+def _moses_split(lang: str) -> Edit:
+    tokenize = _moses(lang)
+
+    def edit(texts: Sequence[str]) -> list[str]:
+        return [
+            re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text)
+            for text in tokenize(texts)
+        ]
+
+    return edit
+
+
+class _Flavour(NamedTuple):
+    """How a score is computed.
+
+    Attributes:
+        metric: Makes sacreBLEU's metric.
+        editor: Makes what is done to texts of a language before that. Default none.
+        mark: What the signature says of it.
+    """
+
+    metric: Callable[[], Metric]
+    editor: Callable[[str], Edit] | None = None
+    mark: str = ""
+
+
+def _multi_bleu() -> Metric:
+    # The script of that name splits at spaces and does not smooth.
+    return BLEU(tokenize="none", smooth_method="none", force=True)
+
+
+FLAVOURS: dict[str, _Flavour] = {
+    "bleu": _Flavour(BLEU),
+    "bleu_lc": _Flavour(lambda: BLEU(lowercase=True)),
+    "bleu_intl": _Flavour(lambda: BLEU(tokenize="intl")),
+    "bleu_intl_lc": _Flavour(lambda: BLEU(tokenize="intl", lowercase=True)),
+    "bleu_moses": _Flavour(_multi_bleu, _moses, "moses"),
+    "bleu_moses_split": _Flavour(_multi_bleu, _moses_split, "moses+compounds"),
+    "bleu_none": _Flavour(lambda: BLEU(tokenize="none", force=True)),
+    "chrf": _Flavour(CHRF),
+    "ter": _Flavour(TER),
+}
+"""The scores that there are, by name.
+
+"bleu" is sacreBLEU's default: 13a tokenization, cased. "intl" is its international
+tokenization, "lc" lower-cases, "none" is for text that is tokenized already. "moses"
+is tokenized BLEU as older papers report it; with "split" also compounds are split at
+hyphens, as in the paper's own English-German scores (Tensor2Tensor's get_ende_bleu.sh).
+"chrf" is chrF2, "ter" the translation edit rate.
+"""
+
+
+def check_flavours(names: Sequence[str]) -> None:
+    """Makes sure that there are such scores.
+
+    Raises:
+        ValueError: If one is no key of `FLAVOURS`, or there are none.
+    """
+    unknown = [name for name in names if name not in FLAVOURS]
+    if unknown or not names:
+        raise ValueError(
+            f"Scores are {', '.join(FLAVOURS)}. Received: {', '.join(unknown) or names}"
+        )
+
+
+def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if len(hypotheses) != len(references) or not references:
+        raise ValueError(
+            "Scoring needs as many hypotheses as references, and at least one. "
+            f"Received: {len(hypotheses)} hypotheses and {len(references)} references"
+        )
+
+
+def _signature(flavour: _Flavour, lang: str, signature: Any) -> str:
+    text = signature.format()
+    if not flavour.mark:
+        return text
+    import sacremoses
+
+    edited = f"{flavour.mark}-{lang}-sacremoses-{sacremoses.__version__}"
+    return text.replace("tok:none", f"tok:{edited}")
+
+
 def score_translations(
-    hypotheses: Sequence[str], references: Sequence[str]
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    names: Sequence[str] = ("bleu", "chrf"),
+    lang: str = "en",
 ) -> list[Score]:
     """Scores translations against one reference each.
 
     Args:
         hypotheses: One translation a sentence.
         references: As many references.
-
-    Returns:
-        sacreBLEU and chrF2.
+        names: Keys of `FLAVOURS`. Default BLEU and chrF2.
+        lang: Language code of the text, for the Moses tokenizer. Default "en".
 
     Raises:
-        ValueError: If there are not as many references, or none.
+        ValueError: If there are not as many references, or none, or no such score.
     """
-    if len(hypotheses) != len(references) or not references:
-        raise ValueError(
-            "Scoring needs as many hypotheses as references, and at least one. "
-            f"Received: {len(hypotheses)} hypotheses and {len(references)} references"
-        )
+    _check_lengths(hypotheses, references)
+    check_flavours(names)
     scores = []
-    for metric in (BLEU(), CHRF()):
-        result = metric.corpus_score(list(hypotheses), [list(references)])
-        scores.append(Score(result.name, result.score, metric.get_signature().format()))
+    for name in names:
+        flavour = FLAVOURS[name]
+        edit = flavour.editor(lang) if flavour.editor else list
+        metric = flavour.metric()
+        result = metric.corpus_score(edit(hypotheses), [edit(references)])
+        signature = _signature(flavour, lang, metric.get_signature())
+        scores.append(Score(name, result.score, signature))
     return scores
 
 
+def compare_translations(
+    hypotheses: Sequence[str],
+    baseline: Sequence[str],
+    references: Sequence[str],
+    names: Sequence[str] = ("bleu", "chrf"),
+    lang: str = "en",
+    samples: int = 1000,
+) -> list[Comparison]:
+    """Tells whether a system differs from a baseline by more than chance.
+
+    Args:
+        hypotheses: The system's translations.
+        baseline: The baseline's.
+        references: The references of both.
+        names: Keys of `FLAVOURS`. Default BLEU and chrF2.
+        lang: Language code of the text, for the Moses tokenizer. Default "en".
+        samples: How often sentences are drawn anew. Default 1,000.
+
+    Raises:
+        ValueError: As of `score_translations`.
+    """
+    _check_lengths(hypotheses, references)
+    _check_lengths(baseline, references)
+    check_flavours(names)
+    comparisons = []
+    for name in names:
+        flavour = FLAVOURS[name]
+        edit = flavour.editor(lang) if flavour.editor else list
+        test = PairedTest(
+            [("baseline", edit(baseline)), ("system", edit(hypotheses))],
+            {name: flavour.metric()},
+            [edit(references)],
+            test_type="bs",
+            n_samples=samples,
+        )
+        signatures, results = test()
+        [(key, signature)] = signatures.items()
+        # Their type has the names of systems too, which stand under another key.
+        there, here = cast(list[Any], results[key])
+        comparisons.append(
+            Comparison(
+                name,
+                there.score,
+                here.score,
+                here.p_value,
+                _signature(flavour, lang, signature),
+            )
+        )
+    return comparisons
+
+
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Returns sacreBLEU alone; see `score_translations`."""
-    return score_translations(hypotheses, references)[0].value
+    """Returns the score "bleu" alone; see `score_translations`."""
+    return score_translations(hypotheses, references, ["bleu"])[0].value

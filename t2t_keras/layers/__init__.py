@@ -1,15 +1,16 @@
 """The Transformer's parts as Keras layers, each usable alone."""
 
-from t2t_keras.layers.attention import (
-    MultiHeadAttention,
-    scaled_dot_product_attention,
-)
+from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.decoder import Decoder, DecoderLayer
+from t2t_keras.layers.dot_product import (
+    scaled_dot_product_attention,
+    windowed_attention,
+)
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder, EncoderLayer
 from t2t_keras.layers.feed_forward import FeedForward
-from t2t_keras.layers.masks import causal_mask, padding_mask
+from t2t_keras.layers.masks import causal_mask, padding_mask, window_mask
 from t2t_keras.layers.position import (
     LearnedPosition,
     SinusoidalPosition,
@@ -33,4 +34,6 @@ __all__ = [
     "padding_mask",
     "scaled_dot_product_attention",
     "sinusoidal_encoding",
+    "window_mask",
+    "windowed_attention",
 ]

@@ -5,47 +5,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers.dot_product import (
+    scaled_dot_product_attention,
+    windowed_attention,
+)
 from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.masks import window_mask
 from t2t_keras.layers.seeds import child_seed
 
 KeyValue = tuple[tf.Tensor, tf.Tensor]
 """Keys `[batch, heads, key, d_k]` and values `[batch, heads, key, d_v]`."""
-
-
-def scaled_dot_product_attention(
-    query: tf.Tensor,
-    key: tf.Tensor,
-    value: tf.Tensor,
-    mask: tf.Tensor | None = None,
-    dropout: Dropout | None = None,
-    training: bool | None = None,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (eq. 1).
-
-    Args:
-        query: `[..., query, d_k]` float.
-        key: `[..., key, d_k]` float.
-        value: `[..., key, d_v]` float.
-        mask: Bool that broadcasts to `[..., query, key]`, True = attend; None sees
-            everything. A query that may attend to nothing attends to all alike.
-        dropout: Layer applied to the weights. Default none.
-        training: Handed to `dropout`.
-
-    Returns:
-        The weighted sums `[..., query, d_v]` and the weights `[..., query, key]`
-        (before dropout), both in the dtype of `query`.
-    """
-    query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
-    d_k = tf.cast(tf.shape(query)[-1], query.dtype)
-    scores = tf.matmul(query * tf.math.rsqrt(d_k), key, transpose_b=True)
-    # Low precision keeps the sums of a softmax to two or three digits only.
-    exact = scores.dtype if scores.dtype == tf.float64 else tf.float32
-    scores = tf.cast(scores, exact)
-    if mask is not None:
-        scores = tf.where(mask, scores, tf.constant(-1e9, exact))
-    weights = tf.cast(tf.nn.softmax(scores), query.dtype)
-    dropped = dropout(weights, training=training) if dropout else weights
-    return tf.matmul(dropped, value), weights
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -65,6 +34,9 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_bias: Whether the projections have biases. Default False, as in
             the paper's own code.
         seed: Seed of initializers and dropout. Default 0.
+        attention_window: Of self-attention: each position attends only to those at
+            most half of this away, in time and memory that grow with the length, not
+            with its square (section 4, r). Default None: to all.
 
     Call arguments:
         query: `[batch, query, d_model]` float.
@@ -83,8 +55,9 @@ class MultiHeadAttention(keras.layers.Layer):
         the keys and values that were attended to.
 
     Raises:
-        ValueError: If `num_heads` does not divide `d_model` and `d_k` is not given, or
-            a layer is called in both ways.
+        ValueError: If `num_heads` does not divide `d_model` and `d_k` is not given,
+            `attention_window` is below 1 or is given for attention to a memory, or a
+            layer is called in both ways.
     """
 
     def __init__(
@@ -96,9 +69,14 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_dropout: float = 0.0,
         attention_bias: bool = False,
         seed: int = 0,
+        attention_window: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if attention_window is not None and attention_window < 1:
+            raise ValueError(
+                f"attention_window is at least 1. Received: {attention_window}"
+            )
         if d_k is None and d_model % num_heads:
             raise ValueError(
                 "Without d_k, d_model must be a multiple of num_heads. "
@@ -110,6 +88,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.d_v = d_v or self.d_k
         self.attention_dropout = attention_dropout
         self.attention_bias = attention_bias
+        self.attention_window = attention_window
         self.seed = seed
         self.dropout = Dropout(
             attention_dropout, seed, dtype=self.dtype_policy, name="dropout"
@@ -132,6 +111,11 @@ class MultiHeadAttention(keras.layers.Layer):
         queries = self.num_heads * self.d_k
         keys_values = self.num_heads * (self.d_k + self.d_v)
         self.is_self_attention = memory_shape is None
+        if self.attention_window and not self.is_self_attention:
+            raise ValueError(
+                f"{self.name} has attention_window={self.attention_window}, but a "
+                "window is for self-attention: a memory has positions of its own."
+            )
         if self.is_self_attention:
             self.query_key_value = self._projection(
                 queries + keys_values, "query_key_value"
@@ -215,8 +199,13 @@ class MultiHeadAttention(keras.layers.Layer):
             query_heads = self._split_heads(self.query(query), self.d_k)
             key, value = self.keys_values(memory) if cache is None else cache
 
-        context, weights = scaled_dot_product_attention(
-            query_heads, key, value, attention_mask, self.dropout, training
+        context, weights = self.attend(
+            query_heads,
+            key,
+            value,
+            attention_mask,
+            needs_weights=return_attention_scores or cache is not None,
+            training=training,
         )
         # [batch, heads, query, d_v] -> [batch, query, heads * d_v]
         context = tf.transpose(context, [0, 2, 1, 3])
@@ -229,6 +218,42 @@ class MultiHeadAttention(keras.layers.Layer):
             result += ((key, value),)
         return result if len(result) > 1 else result[0]
 
+    def attend(
+        self,
+        query: tf.Tensor,
+        key: tf.Tensor,
+        value: tf.Tensor,
+        mask: tf.Tensor | None,
+        needs_weights: bool,
+        training: bool | None,
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """Does what lies between the projections: every call goes through here.
+
+        Args:
+            query: `[batch, heads, query, d_k]`, projected.
+            key: `[batch, heads, key, d_k]`, projected.
+            value: `[batch, heads, key, d_v]`, projected.
+            mask: Bool that broadcasts to `[batch, heads, query, key]`, True = attend.
+            needs_weights: Whether the weights are wanted.
+            training: Whether to drop.
+
+        Returns:
+            `[batch, heads, query, d_v]`, and the weights `[batch, heads, query, key]`
+            where they are wanted.
+        """
+        window = self.attention_window
+        if window and not needs_weights:
+            context = windowed_attention(
+                query, key, value, mask, self.dropout, training, window
+            )
+            return context, None
+        if window:
+            near = window_mask(tf.shape(query)[2], tf.shape(key)[2], window)
+            mask = near if mask is None else mask & near
+        return scaled_dot_product_attention(
+            query, key, value, mask, self.dropout, training
+        )
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {
@@ -239,5 +264,6 @@ class MultiHeadAttention(keras.layers.Layer):
             "d_v": self.d_v,
             "attention_dropout": self.attention_dropout,
             "attention_bias": self.attention_bias,
+            "attention_window": self.attention_window,
             "seed": self.seed,
         }

@@ -33,3 +33,19 @@ def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
     positions = tf.range(length)
     visible = positions[:, tf.newaxis] >= positions[tf.newaxis, :]
     return visible[tf.newaxis, tf.newaxis, :, :]
+
+
+def window_mask(queries: tf.Tensor, keys: tf.Tensor, window: int) -> tf.Tensor:
+    """Lets a position see those around it (section 4, restricted self-attention).
+
+    Args:
+        queries: Scalar int32, the number of queries; they are the last positions.
+        keys: Scalar int32, the number of positions.
+        window: Of the paper's r: position i sees i - r // 2 to i + r // 2.
+
+    Returns:
+        `[1, 1, query, key]` bool.
+    """
+    positions = tf.range(keys)
+    distance = positions[keys - queries :, tf.newaxis] - positions[tf.newaxis, :]
+    return (tf.abs(distance) <= window // 2)[tf.newaxis, tf.newaxis, :, :]

@@ -245,6 +245,16 @@ class CheckpointStore:
             )
         return None
 
+    def progress(self, step: int) -> dict[str, Any]:
+        """Returns the `progress` that was saved with a checkpoint.
+
+        Raises:
+            ValueError: If there is none, or it is damaged.
+        """
+        return json.loads(
+            str(load_arrays(self.state_path(step), [_PROGRESS])[_PROGRESS])
+        )
+
     def restore(
         self,
         step: int,

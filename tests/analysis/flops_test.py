@@ -1,5 +1,6 @@
-"""Operations are those that TensorFlow counts in the graph."""
+"""Counts are those of models that are really built, and of their graphs."""
 
+import math
 import sys
 
 import pytest
@@ -7,22 +8,75 @@ import tensorflow as tf
 from tensorflow.python.profiler import model_analyzer, option_builder
 
 from t2t_keras import Transformer
-from t2t_keras.analysis.flops import forward_flops, training_flops
+from t2t_keras.analysis.flops import (
+    PAPER_COSTS,
+    count_parameters,
+    forward_flops,
+    paper_flops,
+    training_flops,
+)
+from t2t_keras.flags.presets import BASE, MODEL
+from t2t_keras.flags.variations import VARIATIONS, vary
 
-ARGUMENTS = {
+SIZES = {
     "source_vocab_size": 50,
     "num_layers": 2,
-    "num_decoder_layers": 3,
     "d_model": 32,
     "d_ff": 64,
     "num_heads": 4,
-    "d_k": 6,
-    "d_v": 10,
 }
 
 
-def test_the_count_is_that_of_the_graph():
-    model = Transformer(**ARGUMENTS)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"num_decoder_layers": 3},
+        {"num_decoder_layers": 1, "attention_bias": True},
+        {"d_k": 6, "d_v": 10},
+        {"d_k": 6, "d_v": 10, "attention_bias": True},
+        # With d_k given, the heads need not divide d_model.
+        {"num_heads": 5, "d_k": 3},
+        {"d_v": 5},
+        {"pre_norm": True},
+        {"position": "learned", "max_length": 40},
+        {"position": "learned"},
+        {"share_embeddings": False},
+        {"share_embeddings": False, "target_vocab_size": 70, "pre_norm": True},
+    ],
+    ids=str,
+)
+def test_the_parameters_are_those_of_the_model(more):
+    arguments = {**SIZES, **more}
+    built = Transformer(**arguments).trainable_variables
+    assert count_parameters(arguments) == sum(math.prod(v.shape) for v in built)
+
+
+def test_sizes_that_no_model_can_have_are_refused():
+    with pytest.raises(ValueError, match="d_model=32, num_heads=5"):
+        count_parameters({**SIZES, "num_heads": 5})
+    with pytest.raises(ValueError, match="d_model=32, num_heads=5"):
+        forward_flops({**SIZES, "num_heads": 5}, 3, 4)
+
+
+@pytest.mark.parametrize("row", VARIATIONS)
+def test_the_rows_of_table_3_have_the_papers_parameters(row):
+    found, base = (
+        count_parameters(
+            {"source_vocab_size": 37_000, **{name: values[name] for name in MODEL}}
+        )
+        / 1e6
+        for values in (vary(BASE, row), BASE)
+    )
+    paper = VARIATIONS[row].parameters
+    assert found == pytest.approx(paper, rel=0.07)
+    # The paper's base has 65 million, 2 more: its vocabulary was of "about" 37,000.
+    assert found - base == pytest.approx(paper - 65, rel=0.03, abs=1.1)
+
+
+def test_the_operations_are_those_of_the_graph():
+    arguments = {**SIZES, "num_decoder_layers": 3, "d_k": 6, "d_v": 10}
+    model = Transformer(**arguments)
     inputs = {
         "source": tf.TensorSpec([1, 11], tf.int32),
         "target": tf.TensorSpec([1, 7], tf.int32),
@@ -32,8 +86,13 @@ def test_the_count_is_that_of_the_graph():
     options["output"] = "none"
     counted = model_analyzer.profile(graph, options=options).total_float_ops
     # The graph's count has softmax, normalization and the like too.
-    assert forward_flops(ARGUMENTS, 11, 7) == pytest.approx(counted, rel=0.1)
-    assert training_flops(ARGUMENTS, 11, 7, 4) == 12 * forward_flops(ARGUMENTS, 11, 7)
+    assert forward_flops(arguments, 11, 7) == pytest.approx(counted, rel=0.1)
+    assert training_flops(arguments, 11, 7, 4) == 12 * forward_flops(arguments, 11, 7)
+
+
+def test_the_papers_costs_are_those_of_table_2():
+    costs = {model: f"{paper_flops(**cost):.1e}" for model, cost in PAPER_COSTS.items()}
+    assert costs == {"base": "3.3e+18", "big": "2.3e+19"}
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ def test_incomplete_lists_of_files(sources, targets, message):
 
 
 def test_an_unknown_kind_of_corpus():
-    with pytest.raises(ValueError, match=r"cldr, text or tfds:NAME\. Received: 'csv'"):
+    with pytest.raises(ValueError, match=r"treebank or tfds:NAME\. Received: 'csv'"):
         open_corpus("csv", "en", "de")
 
 

@@ -1,51 +1,99 @@
 """Scores agree with sacreBLEU's own command and refuse unequal files."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
-from t2t_keras.evaluation.bleu import corpus_bleu, score_translations
+from t2t_keras.evaluation.bleu import (
+    FLAVOURS,
+    compare_translations,
+    corpus_bleu,
+    score_translations,
+)
 
-HYPOTHESES = ["the cat sat on the mat .", "there is a dog", "we go home now"]
+HYPOTHESES = ["the Cat sat on the mat .", "there is a dog", "we go home now"]
 REFERENCES = ["the cat sat on a mat .", "there is a big dog", "we are going home now"]
 
 
-def test_scores_are_those_of_the_sacrebleu_command(tmp_path):
+def sacrebleu(tmp_path, *arguments):
+    """Returns what the command prints of a metric."""
     (tmp_path / "hypotheses").write_text("\n".join(HYPOTHESES) + "\n")
     (tmp_path / "references").write_text("\n".join(REFERENCES) + "\n")
     command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "references")]
-    command += [
-        "-i",
-        str(tmp_path / "hypotheses"),
-        "-m",
-        "bleu",
-        "chrf",
-        "-b",
-        "-w",
-        "6",
-    ]
+    command += ["-i", str(tmp_path / "hypotheses"), "-w", "6", *arguments]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    expected = [
-        float(x)
-        for x in printed.replace("[", "").replace("]", "").replace(",", " ").split()
+    return json.loads(printed)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("bleu", []),
+        ("bleu_lc", ["-lc"]),
+        ("bleu_intl", ["-tok", "intl"]),
+        ("bleu_intl_lc", ["-tok", "intl", "-lc"]),
+        ("bleu_none", ["-tok", "none", "--force"]),
+        ("chrf", ["-m", "chrf"]),
+        ("ter", ["-m", "ter"]),
+    ],
+)
+def test_scores_are_those_of_the_sacrebleu_command(tmp_path, name, arguments):
+    expected = sacrebleu(tmp_path, *arguments)
+    [score] = score_translations(HYPOTHESES, REFERENCES, [name])
+    assert score.value == pytest.approx(expected["score"], abs=1e-5)
+    assert score.signature == expected["signature"]
+    assert str(score) == f"{name} {score.value:.2f}  ({score.signature})"
+
+
+def test_tokenized_bleu_is_that_of_text_as_the_moses_script_splits_it():
+    hypotheses = ["Der Rot-Kreuz-Helfer (Ulm) kam, z.B. heute."]
+    references = ["Der Rot-Kreuz-Mann (Ulm) kam, z.B. gestern."]
+    split = [
+        "Der Rot-Kreuz-{} ( Ulm ) kam , z.B. {} .".format(*words)
+        for words in (("Helfer", "heute"), ("Mann", "gestern"))
     ]
-    bleu, chrf = score_translations(HYPOTHESES, REFERENCES)
-    assert [bleu.value, chrf.value] == pytest.approx(expected, abs=1e-5)
-    assert "tok:13a" in bleu.signature
-    assert "nc:6" in chrf.signature
-    assert str(bleu).startswith(f"BLEU {bleu.value:.2f}  (nrefs:1|case:mixed")
+    compounds = [text.replace("-", " ##AT##-##AT## ") for text in split]
+    for name, (hypothesis, reference) in (
+        ("bleu_moses", split),
+        ("bleu_moses_split", compounds),
+    ):
+        [score] = score_translations(hypotheses, references, [name], "de")
+        [expected] = score_translations([hypothesis], [reference], ["bleu_none"])
+        assert score.value == pytest.approx(expected.value)
+        assert "tok:moses" in score.signature
+        assert "-de-" in score.signature
+
+
+def test_a_difference_is_told_from_chance():
+    texts = [f"a line with the number {n} and {n + 1} in it" for n in range(60)]
+
+    def worse(share, first):
+        changed = range(first, len(texts), share)
+        return [
+            t.replace("line", "row") if n in changed else t for n, t in enumerate(texts)
+        ]
+
+    for found in compare_translations(texts, worse(2, 0), texts, FLAVOURS, samples=100):
+        assert found.value != found.baseline
+        assert found.p_value < 0.05
+    alike = compare_translations(worse(3, 1), worse(3, 2), texts, ["bleu"], samples=100)
+    assert alike[0].p_value > 0.3
+    assert "bs:100" in alike[0].signature
 
 
 def test_equal_texts_score_100():
     assert corpus_bleu(REFERENCES, REFERENCES) == pytest.approx(100)
 
 
-def test_unequal_numbers_are_refused():
+def test_unequal_numbers_and_unknown_scores_are_refused():
     with pytest.raises(ValueError, match="2 hypotheses and 3 references"):
         corpus_bleu(HYPOTHESES[:2], REFERENCES)
     with pytest.raises(ValueError, match="at least one"):
         corpus_bleu([], [])
+    with pytest.raises(ValueError, match="Received: blue"):
+        score_translations(HYPOTHESES, REFERENCES, ["bleu", "blue"])
 
 
 if __name__ == "__main__":

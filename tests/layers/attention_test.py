@@ -7,7 +7,14 @@ import pytest
 import reference
 import tensorflow as tf
 
-from t2t_keras import MultiHeadAttention, scaled_dot_product_attention
+from t2t_keras import (
+    MultiHeadAttention,
+    causal_mask,
+    padding_mask,
+    scaled_dot_product_attention,
+    window_mask,
+    windowed_attention,
+)
 
 
 def random(shape, seed=0):
@@ -107,6 +114,73 @@ def test_a_layer_is_called_in_one_way_only():
 def test_heads_that_do_not_divide_the_model_are_refused():
     with pytest.raises(ValueError, match="d_model=10, num_heads=4"):
         MultiHeadAttention(4, 10)
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 8, 40])
+@pytest.mark.parametrize("kind", ["none", "padding", "causal", "both"])
+def test_windowed_attention_equals_attention_under_its_mask(window, kind):
+    length = 13
+    q, k, v = (
+        random((2, 3, length, 8)),
+        random((2, 3, length, 8), 1),
+        random((2, 3, length, 6), 2),
+    )
+    masks = {
+        "none": None,
+        "padding": padding_mask(tf.constant([[1] * 13, [1] * 9 + [0] * 4])),
+        "causal": causal_mask(length),
+    }
+    masks["both"] = masks["padding"] & masks["causal"]
+    mask = masks[kind]
+    near = window_mask(length, length, window)
+    expected, _ = scaled_dot_product_attention(
+        q, k, v, near if mask is None else near & mask
+    )
+    output = windowed_attention(q, k, v, mask, window=window)
+    # Those beyond the end may see nothing but padding.
+    np.testing.assert_allclose(output[0], expected[0], atol=1e-6)
+    np.testing.assert_allclose(output[1, :, :9], expected[1, :, :9], atol=1e-6)
+
+
+def test_a_window_mask_by_hand():
+    expected = [
+        [1, 1, 0, 0],
+        [1, 1, 1, 0],
+        [0, 1, 1, 1],
+        [0, 0, 1, 1],
+    ]
+    np.testing.assert_array_equal(window_mask(4, 4, 3)[0, 0], expected)
+    np.testing.assert_array_equal(window_mask(1, 4, 3)[0, 0], expected[-1:])
+
+
+def test_a_layer_with_a_window_is_the_same_in_every_way_of_calling():
+    layer = MultiHeadAttention(2, 8, attention_window=4, seed=1)
+    x = tf.constant(random((2, 9, 8)))
+    whole = layer(x, attention_mask=causal_mask(9))
+    with_scores, scores = layer(
+        x, attention_mask=causal_mask(9), return_attention_scores=True
+    )
+    np.testing.assert_allclose(whole, with_scores, atol=1e-6)
+    assert not np.asarray(scores)[:, :, 8, :6].any()
+    cache, steps = layer.empty_cache(2), []
+    for i in range(9):
+        step, cache = layer(x[:, i : i + 1], cache=cache)
+        steps.append(step)
+    np.testing.assert_allclose(tf.concat(steps, axis=1), whole, atol=1e-6)
+    plain = MultiHeadAttention(2, 8, seed=1)
+    plain(x)
+    plain.set_weights(layer.get_weights())
+    assert np.abs(plain(x, attention_mask=causal_mask(9)) - whole).max() > 1e-3
+    again = MultiHeadAttention.from_config(layer.get_config())
+    assert again.attention_window == 4
+
+
+def test_a_window_that_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match=r"at least 1\. Received: 0"):
+        MultiHeadAttention(2, 8, attention_window=0)
+    layer = MultiHeadAttention(2, 8, attention_window=3)
+    with pytest.raises(ValueError, match="self-attention"):
+        layer(random((1, 2, 8)), random((1, 3, 8)))
 
 
 if __name__ == "__main__":

@@ -47,11 +47,11 @@ def test_training_leaves_all_that_later_stages_need(work, tmp_path):
     shutil.copytree(work / "model", tmp_path / "copy")
     command.stage("average", f"--model_dir={tmp_path}/copy")
     scores = command.stage("evaluate", f"--model_dir={tmp_path}/copy", "--split=dev")
-    assert scores.stdout.startswith("BLEU ")
+    assert scores.stdout.startswith("bleu ")
     assert "averaged.npz" in scores.stderr
     assert re.search(r"20 of 20 sentences, [\d.]+ sentences/s", scores.stderr)
     record = json.loads((tmp_path / "copy" / "scores.dev.json").read_text())
-    assert f"BLEU {record['scores'][0]['value']:.2f} " in scores.stdout
+    assert f"bleu {record['scores'][0]['value']:.2f} " in scores.stdout
     assert record["beam_size"] == 4
     written = (tmp_path / "copy" / "hypotheses.dev.txt").read_text()
     assert len(written.splitlines()) == 20
@@ -360,6 +360,40 @@ def test_help_shows_the_stages_own_flags(name):
     shown = command.stage(name, "--help").stdout
     assert f"t2t-{name}" in shown
     assert "_dir" in shown or name == "launch"
+
+
+def test_a_sentence_is_drawn(work, tmp_path):
+    model_dir = f"--model_dir={work}/model"
+    drawn = [model_dir, "--source_text=red <one> two", f"--output_dir={tmp_path}/drawn"]
+    shown = command.stage("visualize", *drawn)
+    names = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert names == {"explorer.html"} | {
+        f"{kind}.layer_1.{what}.{ending}"
+        for kind in ("encoder", "decoder", "cross")
+        for what in ("lines", "heat_maps")
+        for ending in ("svg", "png")
+    }
+    translation = re.search("Translation: (.*)", shown.stderr)[1]
+    page = (tmp_path / "drawn" / "explorer.html").read_text()
+    assert json.dumps(translation) in page
+    assert "<one>" not in page
+    # A given translation, and the page alone.
+    given = [model_dir, "--source_text=red", f"--output_dir={tmp_path}/given"]
+    command.stage("visualize", *given, "--target_text=RED OLD", "--nopictures")
+    assert [path.name for path in (tmp_path / "given").iterdir()] == ["explorer.html"]
+    assert '"RED OLD"' in (tmp_path / "given" / "explorer.html").read_text()
+
+
+def test_what_cannot_be_drawn_leaves_nothing(work, tmp_path):
+    where = [f"--model_dir={work}/model", f"--output_dir={tmp_path}/drawn"]
+    empty = command.stage(
+        "visualize", *where, "--source_text=red", "--target_text= ", status=2
+    )
+    assert "The translation must have 1 to 128 tokens" in empty.stderr
+    two = ["--source_text=red", "--checkpoint=3,6"]
+    several = command.stage("visualize", *where, *two, status=2)
+    assert "--checkpoint=3,6" in several.stderr
+    assert not (tmp_path / "drawn").exists()
 
 
 if __name__ == "__main__":

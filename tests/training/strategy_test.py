@@ -69,7 +69,7 @@ def test_replicas_and_parts_change_nothing(alone, devices, accumulate):
     assert result[0]["logs"][-1]["epoch"] > 0
 
 
-@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("number", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_workers_change_nothing(alone, number):
     workers = [f"127.0.0.1:{port}" for port in command.free_ports(number)]
     for result in train(
@@ -78,6 +78,7 @@ def test_workers_change_nothing(alone, number):
         same(alone, result)
 
 
+@pytest.mark.long
 def test_float32_differs_by_rounding_alone(capsys):
     workers = [f"127.0.0.1:{port}" for port in command.free_ports(2)]
     one, mirrored, worker, _ = train(
@@ -114,7 +115,11 @@ def test_every_replica_draws_masks_of_its_own():
 
 @pytest.mark.parametrize(
     ("precision", "jit"),
-    [("mixed_bfloat16", False), ("mixed_float16", True), ("float32", True)],
+    [
+        ("mixed_bfloat16", False),
+        pytest.param("mixed_float16", True, marks=pytest.mark.long),
+        ("float32", True),
+    ],
 )
 def test_precisions_and_xla_work_on_replicas(precision, jit):
     trainer = trainer_of(
@@ -126,7 +131,11 @@ def test_precisions_and_xla_work_on_replicas(precision, jit):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "jit"), [("mixed_bfloat16", False), ("mixed_float16", True)]
+    ("dtype", "jit"),
+    [
+        ("mixed_bfloat16", False),
+        pytest.param("mixed_float16", True, marks=pytest.mark.long),
+    ],
 )
 def test_precisions_and_xla_work_on_workers(dtype, jit):
     workers = [f"127.0.0.1:{port}" for port in command.free_ports(2)]

@@ -1,0 +1,85 @@
+"""The rows of the paper's Table 3: what each changes in base, and what it reached."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Variation(NamedTuple):
+    """A row of Table 3.
+
+    Attributes:
+        group: The letter that the paper gives it; of base and big, their names.
+        perplexity: The paper's, per word piece, on newstest2013.
+        bleu: The paper's, likewise.
+        parameters: The paper's, in millions.
+        factors: What is multiplied, so that a row keeps its meaning beside a base of
+            another size.
+        values: What is set.
+    """
+
+    group: str
+    perplexity: float
+    bleu: float
+    parameters: int
+    factors: Mapping[str, float] = {}
+    values: Mapping[str, Any] = {}
+
+
+def _layers(factor: float) -> dict[str, float]:
+    return {"num_layers": factor, "num_decoder_layers": factor}
+
+
+VARIATIONS: dict[str, Variation] = {
+    "base": Variation("base", 4.92, 25.8, 65),
+    "num_heads_1": Variation("A", 5.29, 24.9, 65, {"num_heads": 1 / 8}),
+    "num_heads_4": Variation("A", 5.00, 25.5, 65, {"num_heads": 1 / 2}),
+    "num_heads_16": Variation("A", 4.91, 25.8, 65, {"num_heads": 2}),
+    "num_heads_32": Variation("A", 5.01, 25.4, 65, {"num_heads": 4}),
+    "d_k_16": Variation("B", 5.16, 25.1, 58, {"d_k": 1 / 4}),
+    "d_k_32": Variation("B", 5.01, 25.4, 60, {"d_k": 1 / 2}),
+    "num_layers_2": Variation("C", 6.11, 23.7, 36, _layers(1 / 3)),
+    "num_layers_4": Variation("C", 5.19, 25.3, 50, _layers(2 / 3)),
+    "num_layers_8": Variation("C", 4.88, 25.5, 80, _layers(4 / 3)),
+    "d_model_256": Variation("C", 5.75, 24.5, 28, {"d_model": 1 / 2}),
+    "d_model_1024": Variation("C", 4.66, 26.0, 168, {"d_model": 2}),
+    "d_ff_1024": Variation("C", 5.12, 25.4, 53, {"d_ff": 1 / 2}),
+    "d_ff_4096": Variation("C", 4.75, 26.2, 90, {"d_ff": 2}),
+    "dropout_0": Variation("D", 5.77, 24.6, 65, values={"dropout": 0.0}),
+    "dropout_0.2": Variation("D", 4.95, 25.5, 65, values={"dropout": 0.2}),
+    "label_smoothing_0": Variation("D", 4.67, 25.3, 65, {}, {"label_smoothing": 0.0}),
+    "label_smoothing_0.2": Variation("D", 5.47, 25.7, 65, {}, {"label_smoothing": 0.2}),
+    "learned_position": Variation("E", 4.92, 25.7, 65, values={"position": "learned"}),
+    "big": Variation(
+        "big",
+        4.33,
+        26.4,
+        213,
+        {"d_model": 2, "d_ff": 2, "num_heads": 2, "train_steps": 3},
+        {"dropout": 0.3},
+    ),
+}
+"""The rows in the paper's order, named after what they change in the paper's base.
+
+Rows A and B of the paper give d_k; in A it follows from the number of heads, in B the
+values keep their size.
+"""
+
+
+def vary(base: dict[str, Any], row: str) -> dict[str, Any]:
+    """Returns the values of a row.
+
+    Args:
+        base: The values that the row changes, such as a preset's.
+        row: A key of `VARIATIONS`.
+    """
+    variation = VARIATIONS[row]
+    values = {**base, **variation.values}
+    if "d_k" in variation.factors:
+        values["d_k"] = base["d_k"] or base["d_model"] // base["num_heads"]
+        values["d_v"] = base["d_v"] or values["d_k"]
+    for name, factor in variation.factors.items():
+        if values[name] is not None:
+            values[name] = max(1, round(values[name] * factor))
+    if variation.group == "A" and (base["d_k"] or base["d_v"]):
+        values["d_k"] = values["d_v"] = values["d_model"] // values["num_heads"]
+    return values

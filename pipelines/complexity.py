@@ -1,0 +1,125 @@
+"""Measures the layers of the paper's Table 1 over growing lengths and sizes.
+
+t2t-complexity --output_dir=DIR
+"""
+
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from t2t_keras.flags import paths
+from t2t_keras.pipelines import stage
+
+if TYPE_CHECKING:
+    from t2t_keras.analysis.complexity import Measurement
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_list(
+    "lengths", ["64", "128", "256", "512", "1024", "2048"], "Values of n, ascending."
+)
+flags.DEFINE_list("sizes", ["128", "512"], "Values of d, multiples of 8.")
+flags.DEFINE_integer("window", 32, "r of restricted self-attention.", 1)
+flags.DEFINE_integer("kernel", 3, "k of the convolution.", 1)
+flags.DEFINE_integer("measured_sequences", 1, "Sequences that a layer is given.", 1)
+flags.DEFINE_integer("repeats", 5, "Runs that a median is taken of.", 1)
+
+
+def main() -> None:
+    """Runs the stage."""
+    from t2t_keras.analysis.complexity import measure
+    from t2t_keras.analysis.complexity_plot import draw_complexity
+    from t2t_keras.files import write_atomically
+
+    lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
+    directory = Path(FLAGS.output_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "window": FLAGS.window,
+        "kernel": FLAGS.kernel,
+        "batch": FLAGS.measured_sequences,
+        "repeats": FLAGS.repeats,
+    }
+    measurements = []
+    for measurement in measure(lengths, sizes, **settings):
+        measurements.append(measurement)
+        stage.report(
+            f"d {measurement.d:,}, n {measurement.n:,}, {measurement.layer}: "
+            f"{1000 * measurement.training_seconds:.2f} ms"
+        )
+    record = {
+        **settings,
+        "measurements": [measurement._asdict() for measurement in measurements],
+    }
+    write_atomically(
+        directory / "complexity.json", json.dumps(record, indent=2).encode()
+    )
+    draw_complexity(
+        measurements, [directory / "complexity.svg", directory / "complexity.png"]
+    )
+    print(f"r = {FLAGS.window}, k = {FLAGS.kernel}\n")
+    for d in sizes:
+        print(_table([m for m in measurements if m.d == d], lengths))
+    stage.report(f"Wrote complexity.json, .svg and .png: {directory}")
+
+
+def _numbers(flag: str, least: int) -> list[int]:
+    values: list[str] = FLAGS[flag].value or []
+    if not all(value.isdecimal() and int(value) for value in values):
+        raise ValueError(
+            f"--{flag} are positive numbers with commas between. Received: "
+            f"{','.join(values)}"
+        )
+    numbers = [int(value) for value in values]
+    if len(numbers) < least or any(a >= b for a, b in itertools.pairwise(numbers)):
+        raise ValueError(
+            f"--{flag} are at least {least}, each greater than the one before. "
+            f"Received: {','.join(values)}"
+        )
+    return numbers
+
+
+def _table(measurements: "list[Measurement]", lengths: list[int]) -> str:
+    """Returns Table 1 with what was measured beside it, in Markdown."""
+    from t2t_keras.analysis.complexity import LAYERS, crossover, exponent
+
+    d = measurements[0].d
+    times = {
+        name: [m.training_seconds for m in measurements if m.layer == name]
+        for name in LAYERS
+    }
+    lines = [
+        f"| d = {d:,} | per layer | sequential | path | forward, n = {lengths[-1]:,} | "
+        "and backward | grows as | self-attention is slower from |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, kind in LAYERS.items():
+        last = next(m for m in measurements[::-1] if m.layer == name)
+        crossing = crossover(lengths, times["self-attention"], times[name])
+        lines.append(
+            f"| {name} | {kind.complexity} | {kind.sequential} | {kind.path} | "
+            f"{1000 * last.forward_seconds:.2f} ms | "
+            f"{1000 * last.training_seconds:.2f} ms | "
+            f"n^{exponent(lengths, times[name]):.1f} | "
+            + ("" if name == "self-attention" else _from(crossing, lengths))
+            + " |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _from(crossing: float | None, lengths: list[int]) -> str:
+    if crossing is None:
+        return f"n > {lengths[-1]:,}"
+    return f"n <= {lengths[0]:,}" if crossing <= lengths[0] else f"n = {crossing:,.0f}"
+
+
+def run() -> None:
+    """Is the console script."""
+    stage.run(main, __name__, [paths.OUTPUT_DIR], required=["output_dir"])
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,105 @@
+"""Counts what training costs, in operations, beside the paper's Table 2.
+
+t2t-cost --preset=base
+t2t-cost --model_dir=DIR
+
+Of a preset, as many steps are counted as it says, with full batches; of a model
+directory, those that it was trained for, on the data that it was trained on.
+"""
+
+from typing import Any
+
+from absl import flags
+
+from t2t_keras.flags import hyperparameters, paths, preset, presets, vocabulary
+from t2t_keras.pipelines import stage
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_float(
+    "mean_length", 25.0, "Tokens of a sentence, where no model tells them.", 1
+)
+
+
+def main() -> None:
+    """Runs the stage."""
+    from t2t_keras.analysis.flops import (
+        PAPER_COSTS,
+        count_parameters,
+        paper_flops,
+        training_flops,
+    )
+
+    name, arguments, run = _of_model() if FLAGS.model_dir else _of_preset()
+    steps, pairs, lengths = run["steps"], run["pairs"], run["lengths"]
+    source_length, target_length = lengths
+    flops = training_flops(arguments, source_length, target_length, pairs)
+    print(
+        f"{name}: {count_parameters(arguments):,} parameters, {steps:,} steps, "
+        f"{pairs * sum(lengths):.3g} tokens\n\n"
+        "| training | FLOPs | how they were found |\n|---|---|---|\n"
+        f"| {name} | {flops:.2g} | counted: every product of the forward pass, twice "
+        "as many in the backward pass |"
+    )
+    for model, cost in PAPER_COSTS.items():
+        print(
+            f"| the paper's {model} | {paper_flops(**cost):.2g} | {cost['hours']:g} "
+            f"hours of {cost['processors']} P100 at "
+            f"{cost['sustained_flops'] / 1e12:g} TFLOPS each |"
+        )
+    print(
+        "\nThe paper's figures say what processors could have done in the time, those "
+        "counted what the\nmodel needs: their quotient is the share of the rate that "
+        "training made use of."
+    )
+
+
+def _of_preset() -> tuple[str, dict[str, Any], dict[str, Any]]:
+    values = preset.preset_values()
+    arguments = {
+        "source_vocab_size": values["vocab_size"],
+        **{name: values[name] for name in presets.MODEL},
+    }
+    length = FLAGS.mean_length
+    run = {
+        "steps": values["train_steps"],
+        "pairs": values["train_steps"] * values["batch_tokens"] / length,
+        "lengths": (length, length),
+    }
+    return FLAGS.preset, arguments, run
+
+
+def _of_model() -> tuple[str, dict[str, Any], dict[str, Any]]:
+    from t2t_keras.model_dir import ModelDir
+
+    model_dir = ModelDir(FLAGS.model_dir)
+    config, steps = model_dir.config, model_dir.checkpoints.steps()
+    if not steps:
+        raise ValueError(f"{FLAGS.model_dir} has no checkpoint yet.")
+    train = config["data"]["splits"]["train"]
+    epochs = model_dir.checkpoints.progress(steps[-1])["epochs"]
+    run = {
+        "steps": steps[-1],
+        "pairs": epochs * train["pairs"],
+        # The end of a sentence is a token too.
+        "lengths": tuple(
+            train[f"{side}_tokens"] / train["pairs"] + 1
+            for side in ("source", "target")
+        ),
+    }
+    return FLAGS.model_dir, config["model"], run
+
+
+def run() -> None:
+    """Is the console script."""
+    shared: list[stage.SharedFlags] = [
+        paths.MODEL_DIR,
+        preset,
+        vocabulary,
+        hyperparameters,
+    ]
+    stage.run(main, __name__, shared)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,141 @@
+"""Parses English sentences into constituency trees, and scores parses (section 6.3).
+
+t2t-parse --model_dir=DIR --input=SENTENCES --output=TREES
+t2t-parse --model_dir=DIR --trees=FILE
+t2t-parse --parsed=FILE --trees=FILE
+
+The model is one that was trained on --corpus=treebank. The search is as wide as the
+paper's unless flags say otherwise: 21 beams, length penalty 0.3, 300 extra tokens.
+Parsed trees have XX as every word's part of speech, or with --trees the tags there.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from t2t_keras.flags import decoding, paths, streams
+from t2t_keras.pipelines import stage
+
+if TYPE_CHECKING:
+    from t2t_keras.data.trees import Tree
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_list(
+    "trees", [], "Files or folders of trees to parse the sentences of, and score with."
+)
+flags.DEFINE_string("parsed", None, "Trees to score rather than a model.")
+
+_SEARCH = {"beam_size": 21, "length_penalty": 0.3, "max_extra_length": 300}
+_ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+_WINDOW = 256
+
+
+def main() -> None:
+    """Runs the stage."""
+    from t2t_keras.data.trees import read_trees, retag, simplify, tree_files
+    from t2t_keras.evaluation.parseval import score_brackets
+    from t2t_keras.files import write_atomically
+    from t2t_keras.model_dir import ModelDir
+
+    if not (FLAGS.trees if FLAGS.parsed else FLAGS.model_dir):
+        raise ValueError("Either --model_dir, or --parsed and --trees must be given.")
+
+    def trees_of(paths: Sequence[str]) -> list["Tree"]:
+        files = tree_files(paths)
+        trees = map(simplify, itertools.chain.from_iterable(map(read_trees, files)))
+        found = [tree for tree in trees if tree is not None]
+        if not found:
+            raise ValueError(f"There is no tree with words in {', '.join(paths)}.")
+        return found
+
+    if not FLAGS.trees:
+        with stage.open_output(FLAGS.output) as output:
+            for tree in _parse(stage.input_lines(FLAGS.input), FLAGS.input != "-"):
+                output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
+                output.flush()
+        return
+    gold = trees_of(FLAGS.trees)
+    if FLAGS.parsed:
+        print(score_brackets(gold, trees_of([FLAGS.parsed])))
+        return
+    stage.report(f"Parsing {len(gold):,} sentences ...")
+    parsed: list[Tree] = []
+    for tree in filter(None, _parse(" ".join(tree.words()) for tree in gold)):
+        # Their tags are for evalb, which goes by them to tell punctuation.
+        parsed.append(retag(tree, gold[len(parsed)]))
+        if not len(parsed) % _WINDOW:
+            stage.report(f"{len(parsed):,} of {len(gold):,} sentences")
+    name = Path(FLAGS.trees[0]).name.partition(".")[0]
+    directory = Path(FLAGS.model_dir)
+    path = directory / f"parsed.{name}.trees" if FLAGS.output == "-" else FLAGS.output
+    with stage.open_output(str(path)) as output:
+        output.writelines(f"(TOP {tree})\n".encode() for tree in parsed)
+    stage.report(f"Wrote the trees: {path}")
+    score = score_brackets(gold, parsed)
+    print(score)
+    record = {
+        "weights": [ModelDir(directory).weights_path(c).name for c in FLAGS.checkpoint],
+        **decoding.search_options(),
+        "score": {
+            **score._asdict(),
+            "precision": score.precision,
+            "recall": score.recall,
+            "f1": score.f1,
+        },
+    }
+    write_atomically(
+        directory / f"scores.{name}.json", json.dumps(record, indent=2).encode()
+    )
+
+
+def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
+    """Yields the tree of each line; None for one without words."""
+    from t2t_keras.data.linearized import build_tree
+    from t2t_keras.decoding.options import SearchOptions
+    from t2t_keras.decoding.translator import Translator, windows
+    from t2t_keras.model_dir import ModelDir
+
+    model_dir = ModelDir(FLAGS.model_dir)
+    corpus = model_dir.config["data"]["corpus"]
+    if corpus != "treebank":
+        raise ValueError(
+            f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
+            "on --corpus=treebank. t2t-translate runs it."
+        )
+    translator = Translator(
+        [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
+        model_dir.tokenizers,
+        SearchOptions(**decoding.search_options()),
+        FLAGS.decode_batch_tokens,
+    )
+    repaired = 0
+    for window in windows(iter(lines), _WINDOW, wait):
+        sentences = [line.translate(_ESCAPES).split() for line in window]
+        for words, found in zip(
+            sentences, translator.translate(map(" ".join, sentences)), strict=True
+        ):
+            if not words:
+                yield None
+                continue
+            tree, is_whole = build_tree(words, found[0].text)
+            repaired += not is_whole
+            yield tree
+    if repaired:
+        stage.report(f"{repaired:,} trees were malformed and have been repaired.")
+
+
+def run() -> None:
+    """Is the console script."""
+    for name, value in _SEARCH.items():
+        FLAGS.set_default(name, value)
+    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, streams, decoding]
+    stage.run(main, __name__, shared)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,225 @@
+"""Trains variations of a model as the paper's Table 3 does, and prints that table.
+
+t2t-variations --data_dir=DIR --output_dir=DIR --preset=base --rows=base,A,B
+t2t-variations --data_dir=DIR --output_dir=DIR --preset=tiny -- --train_minutes=5
+
+What comes after -- are more flags of t2t-train for every row. A row keeps its meaning
+beside a base of another size: "num_heads_16" has twice as many heads as the preset. The
+same command line goes on where it stopped.
+"""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from t2t_keras.flags import hyperparameters, paths, preset, presets
+from t2t_keras.flags.variations import VARIATIONS, vary
+from t2t_keras.pipelines import child, stage
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_list(
+    "rows",
+    ["base", "A", "B", "C", "D", "E", "big"],
+    "Rows to train: the paper's letters, or names of single rows such as num_heads_1.",
+)
+_RESULTS = "variations.json"
+_SHOWN = (
+    "num_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "dropout",
+    "label_smoothing",
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the stage.
+
+    Args:
+        arguments: Flags of t2t-train for all rows.
+    """
+    from t2t_keras.files import write_atomically
+
+    rows, base = _rows(), preset.preset_values()
+    _check_arguments(arguments, base)
+    directory = Path(FLAGS.output_dir)
+    path = directory / _RESULTS
+    record = _record(path)
+    results = record["rows"]
+    wanted: dict[str, dict[str, Any]] = {
+        row: {"values": vary(base, row), "arguments": arguments} for row in VARIATIONS
+    }
+    for number, row in enumerate(rows, 1):
+        if results.get(row, {}).get("wanted") == wanted[row]:
+            stage.report(f"{row} is trained already.")
+            continue
+        stage.report(f"\nRow {number} of {len(rows)}: {row}")
+        if status := _train(directory / row, wanted[row]["values"], arguments):
+            stage.report(
+                f"t2t-variations ends here. {directory} keeps what is trained: other "
+                "flags need another --output_dir."
+                if status == stage.EXIT_USAGE
+                else f"t2t-variations ends here. The same command goes on at {row}."
+            )
+            return status
+        results[row] = {"wanted": wanted[row], **_result(directory / row)}
+        write_atomically(path, json.dumps(record, indent=2).encode())
+    found = [row for row in VARIATIONS if row in results]
+    alike = [row for row in found if results[row]["wanted"] == wanted[row]]
+    if others := [row for row in found if row not in alike]:
+        stage.report(f"Left out, since trained with other flags: {', '.join(others)}")
+    table = _table({row: results[row] for row in alike})
+    write_atomically(directory / "variations.md", table.encode())
+    sys.stdout.write(table)
+    return 0
+
+
+def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
+    """Makes sure that nothing overrides what the rows are made of."""
+    names = {a.lstrip("-").split("=")[0] for a in arguments if a.startswith("-")}
+    reserved = {*base, "data_dir", "model_dir", "preset"}
+    for name in sorted(names):
+        if name in reserved or name.removeprefix("no") in reserved:
+            raise ValueError(
+                f"What comes after -- may not override the rows. Received: --{name}"
+            )
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """Returns the results so far, or makes their file, which is of one data only."""
+    from t2t_keras.data.preparation import PreparedData
+    from t2t_keras.files import write_atomically
+
+    manifest = PreparedData(FLAGS.data_dir).manifest
+    if "dev" not in manifest["splits"]:
+        raise ValueError(
+            f"{FLAGS.data_dir} has no dev split, which Table 3 is measured on."
+        )
+    data = {name: manifest[name] for name in ("vocabulary_fingerprint", "splits")}
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps({"data": data, "rows": {}}).encode())
+    record = json.loads(path.read_text())
+    if record["data"] != data:
+        raise ValueError(
+            f"{path.parent} holds rows trained on other data than {FLAGS.data_dir}. "
+            "Choose another --output_dir."
+        )
+    return record
+
+
+def _rows() -> list[str]:
+    """Returns the names of the rows that are wanted, in the paper's order."""
+    groups = {variation.group for variation in VARIATIONS.values()}
+    for name in FLAGS.rows:
+        if name not in groups and name not in VARIATIONS:
+            raise ValueError(
+                f"--rows are {', '.join(sorted(groups))} or any of "
+                f"{', '.join(VARIATIONS)}. Received: {name!r}"
+            )
+    return [
+        row
+        for row, variation in VARIATIONS.items()
+        if row in FLAGS.rows or variation.group in FLAGS.rows
+    ]
+
+
+def _train(model_dir: Path, values: dict[str, Any], arguments: list[str]) -> int:
+    """Trains and scores a row; returns an exit status."""
+    of_preset = presets.PRESETS[FLAGS.preset]
+    given = {
+        name: value
+        for name, value in values.items()
+        if name not in presets.DATA
+        and (value != of_preset[name] or FLAGS[name].value is not None)
+    }
+    limits = ("train_minutes", "train_epochs", "train_tokens")
+    if FLAGS.train_steps is None and any(
+        a.lstrip("-").startswith(limits) for a in arguments
+    ):
+        # Then a number of steps that follows from the preset is no limit.
+        given.pop("train_steps", None)
+    train = [f"--data_dir={FLAGS.data_dir}", f"--preset={FLAGS.preset}"]
+    train += [f"--{name}={value}" for name, value in given.items()]
+    directory = f"--model_dir={model_dir}"
+    for name, command in (
+        ("train", [*train, *arguments]),
+        # The checkpoints of Table 3 are not averaged (section 6.2).
+        ("evaluate", ["--split=dev", "--checkpoint=latest", "--scores=bleu"]),
+    ):
+        print(f"$ t2t-{name} {shlex.join([directory, *command])}", file=sys.stderr)
+        if status := child.run(name, directory, *command):
+            return status
+    return 0
+
+
+def _result(model_dir: Path) -> dict[str, Any]:
+    from t2t_keras.analysis.flops import count_parameters
+    from t2t_keras.model_dir import ModelDir
+
+    found = ModelDir(model_dir)
+    scores = json.loads((model_dir / "scores.dev.json").read_text())
+    return {
+        "parameters": count_parameters(found.config["model"]),
+        "steps": found.checkpoints.steps()[-1],
+        "perplexity": scores["perplexity"]["per_token"],
+        "bleu": scores["scores"][0]["value"],
+        "signature": scores["scores"][0]["signature"],
+    }
+
+
+def _table(results: dict[str, Any]) -> str:
+    """Returns Table 3 in Markdown, the paper's figures beside this run's."""
+    figures = ("perplexity", "BLEU", "parameters x 10^6")
+    head = ["row", "", *_SHOWN, "steps"]
+    head += [heading for name in figures for heading in (name, "the paper's")]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, result in results.items():
+        paper = VARIATIONS[row]
+        values = result["wanted"]["values"]
+        values["d_k"] = values["d_k"] or values["d_model"] // values["num_heads"]
+        values["d_v"] = values["d_v"] or values["d_k"]
+        cells = [
+            f"({paper.group})" if len(paper.group) == 1 else paper.group,
+            row,
+            *(str(values[name]) for name in _SHOWN),
+            f"{result['steps']:,}",
+            f"{result['perplexity']:.2f}",
+            f"{paper.perplexity:.2f}",
+            f"{result['bleu']:.2f}",
+            f"{paper.bleu:.1f}",
+            f"{result['parameters'] / 1e6:.3g}",
+            f"{paper.parameters}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    signatures = {result["signature"] for result in results.values()}
+    note = (
+        "Perplexity per token and BLEU of the last checkpoint on this run's dev split "
+        f"({'; '.join(sorted(signatures))}); the paper's on newstest2013, English to "
+        "German."
+    )
+    return "\n".join([*lines, "", note, ""])
+
+
+def run() -> None:
+    """Is the console script."""
+    shared: list[stage.SharedFlags] = [
+        paths.DATA_DIR,
+        paths.OUTPUT_DIR,
+        preset,
+        hyperparameters,
+    ]
+    required = ["data_dir", "output_dir"]
+    stage.run(main, __name__, shared, required, takes_arguments=True)
+
+
+if __name__ == "__main__":
+    run()

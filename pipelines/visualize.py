@@ -1,0 +1,79 @@
+"""Draws what a model attends to in a sentence, and a page to explore it.
+
+t2t-visualize --model_dir=DIR --source_text="A sentence." --output_dir=DIR
+
+Writes explorer.html, which is complete in itself, and for each kind of attention and
+layer lines between words and heat maps of all heads, as SVG and PNG.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from t2t_keras.flags import decoding, paths
+from t2t_keras.pipelines import stage
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("source_text", None, "The sentence.")
+flags.DEFINE_string(
+    "target_text", None, "Its translation. Default: the model's own, by beam search."
+)
+flags.DEFINE_bool("pictures", True, "Draw SVG and PNG files too, not the page alone.")
+
+
+def main() -> None:
+    """Runs the stage."""
+    from tqdm import tqdm
+
+    from t2t_keras.analysis.attention_maps import attention_maps
+    from t2t_keras.analysis.attention_plot import draw_heat_maps, draw_lines
+    from t2t_keras.analysis.explorer import explorer_page
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.files import write_atomically
+    from t2t_keras.model_dir import ModelDir
+
+    if len(FLAGS.checkpoint) > 1:
+        raise ValueError(
+            "t2t-visualize looks at one model. Received: --checkpoint="
+            f"{','.join(FLAGS.checkpoint)}"
+        )
+    model_dir = ModelDir(FLAGS.model_dir)
+    model = model_dir.load_model(FLAGS.checkpoint[0])
+    target = FLAGS.target_text
+    if target is None:
+        translator = Translator(model, model_dir.tokenizers)
+        target = translator.translate([FLAGS.source_text])[0][0].text
+        stage.report(f"Translation: {target}")
+    maps = attention_maps(model, model_dir.tokenizers, FLAGS.source_text, target)
+    directory = Path(FLAGS.output_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    weights = model_dir.weights_path(FLAGS.checkpoint[0]).name
+    name = f"{Path(FLAGS.model_dir).resolve().name}, {weights}"
+    page = explorer_page(model, maps, FLAGS.source_text, target, name)
+    write_atomically(directory / "explorer.html", page.encode())
+    stage.report(f"Wrote the page: {directory / 'explorer.html'}")
+    if not FLAGS.pictures:
+        return
+    for attention in tqdm(maps, desc="pictures", unit="layer", dynamic_ncols=True):
+        where = f"{attention.kind}.layer_{attention.layer + 1}"
+        for drawn, draw in (("lines", draw_lines), ("heat_maps", draw_heat_maps)):
+            draw(
+                attention, [directory / f"{where}.{drawn}.{e}" for e in ("svg", "png")]
+            )
+    stage.report(f"Wrote {4 * len(maps)} pictures: {directory}")
+
+
+def run() -> None:
+    """Is the console script."""
+    shared: list[stage.SharedFlags] = [
+        paths.MODEL_DIR,
+        paths.OUTPUT_DIR,
+        decoding.CHECKPOINT,
+    ]
+    required = ["model_dir", "source_text", "output_dir"]
+    stage.run(main, __name__, shared, required)
+
+
+if __name__ == "__main__":
+    run()

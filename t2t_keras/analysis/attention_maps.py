@@ -1,0 +1,140 @@
+"""What every head of a model attends to in one sentence and its translation."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.tokens import BOS_ID, EOS_ID
+from t2t_keras.transformer import Transformer
+
+KINDS = {
+    "encoder": "Encoder self-attention",
+    "decoder": "Decoder self-attention",
+    "cross": "Encoder-decoder attention",
+}
+"""The three uses of attention (section 3.2.3) and what they are called."""
+MAX_TOKENS = 128
+"""The longest side that `attention_maps` looks at: a longer one cannot be drawn."""
+
+
+class AttentionMap(NamedTuple):
+    """What one layer does, all float32 and of one sentence.
+
+    Attributes:
+        kind: A key of `KINDS`.
+        layer: Number of the layer, from 0.
+        query_tokens: The tokens that attend; the decoder's begin with its start.
+        key_tokens: The tokens that are attended to.
+        query: `[heads, query, d_k]`.
+        key: `[heads, key, d_k]`.
+        value: `[heads, key, d_v]`.
+        weights: `[heads, query, key]`.
+    """
+
+    kind: str
+    layer: int
+    query_tokens: list[str]
+    key_tokens: list[str]
+    query: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+    weights: np.ndarray
+
+
+def attention_maps(
+    model: Transformer, tokenizers: TokenizerPair, source: str, target: str
+) -> list[AttentionMap]:
+    """Runs a model on a pair and notes what its attention computes.
+
+    Args:
+        model: A model.
+        tokenizers: Those that it was trained with.
+        source: A sentence.
+        target: A translation of it.
+
+    Returns:
+        A map of each layer, by kind as in `KINDS`, then by layer.
+
+    Raises:
+        ValueError: If a side has no tokens, or more than `MAX_TOKENS`.
+    """
+    source_ids = [*_ids(tokenizers.source, source, "The sentence"), EOS_ID]
+    target_ids = [BOS_ID, *_ids(tokenizers.target, target, "The translation")]
+    source_pieces, target_pieces = (
+        tokenizers.source.pieces(),
+        tokenizers.target.pieces(),
+    )
+    heard = [source_pieces[i] for i in source_ids]
+    said = [target_pieces[i] for i in target_ids]
+    attentions = {
+        "encoder": [layer.self_attention for layer in model.encoder.layers],
+        "decoder": [layer.self_attention for layer in model.decoder.layers],
+        "cross": [layer.cross_attention for layer in model.decoder.layers],
+    }
+    tokens = {
+        "encoder": (heard, heard),
+        "decoder": (said, said),
+        "cross": (said, heard),
+    }
+    everywhere = [attention for kind in KINDS for attention in attentions[kind]]
+    with _recorded(everywhere) as seen:
+        model(
+            {"source": tf.constant([source_ids]), "target": tf.constant([target_ids])}
+        )
+    return [
+        AttentionMap(kind, number, *tokens[kind], *seen[id(attention)])
+        for kind in KINDS
+        for number, attention in enumerate(attentions[kind])
+    ]
+
+
+def _ids(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
+    ids = tokenizer.tokenize(tf.constant([text])).to_list()[0]
+    if not 0 < len(ids) <= MAX_TOKENS:
+        raise ValueError(
+            f"{name} must have 1 to {MAX_TOKENS} tokens to be drawn. Received: "
+            f"{len(ids)} in {text[:80]!r}"
+        )
+    return ids
+
+
+@contextlib.contextmanager
+def _recorded(
+    layers: Sequence[MultiHeadAttention],
+) -> Iterator[dict[int, list[np.ndarray]]]:
+    """Notes the queries, keys, values and weights of layers, by the layer's id."""
+    seen: dict[int, list[np.ndarray]] = {}
+
+    def record(layer: MultiHeadAttention) -> Callable[..., Any]:
+        attend = layer.attend
+
+        def recorded(
+            query: tf.Tensor,
+            key: tf.Tensor,
+            value: tf.Tensor,
+            mask: tf.Tensor | None,
+            needs_weights: bool,
+            training: bool | None,
+        ) -> Any:
+            result: Any = attend(query, key, value, mask, True, training)
+            seen[id(layer)] = [
+                tf.cast(x[0], tf.float32).numpy()
+                for x in (query, key, value, result[1])
+            ]
+            return result
+
+        return recorded
+
+    for layer in layers:
+        layer.attend = record(layer)  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        for layer in layers:
+            del layer.attend  # The class's own is back.

@@ -1,0 +1,125 @@
+"""Draws attention: lines between words as in the paper's figures 3 to 5, heat maps."""
+
+import colorsys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
+
+_LEAST_WEIGHT = 0.01
+
+
+def head_colours(heads: int) -> list[str]:
+    """Returns a colour for each head, "#rrggbb", as far from each other as they go."""
+    colours = []
+    for head in range(heads):
+        # Neighbours differ in lightness too.
+        lightness = (0.33, 0.45)[head % 2]
+        parts = colorsys.hls_to_rgb(head / heads, lightness, 0.75)
+        colours.append("#" + "".join(f"{round(255 * part):02x}" for part in parts))
+    return colours
+
+
+def draw_lines(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
+    """Draws words left and right, and lines between them: all heads, then each.
+
+    The left words attend to the right ones. A line's opacity is its weight.
+
+    Args:
+        attention: A layer's attention.
+        paths: Files to write, by their endings .svg or .png.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
+
+    heads, rows, columns = attention.weights.shape
+    colours = head_colours(heads)
+    height = 0.19 * max(rows, columns) + 0.45
+
+    def draw(panel: Any, chosen: Sequence[int]) -> None:
+        panel.set(xlim=(-1.05, 2.05), ylim=(max(rows, columns) - 0.5, -0.5))
+        panel.axis("off")
+        for row, token in enumerate(attention.query_tokens):
+            panel.text(-0.04, row, token, ha="right", va="center", fontsize=8)
+        for column, token in enumerate(attention.key_tokens):
+            panel.text(1.04, column, token, ha="left", va="center", fontsize=8)
+        lines, tints = [], []
+        for head in chosen:
+            for row in range(rows):
+                for column in range(columns):
+                    weight = float(attention.weights[head, row, column])
+                    if weight >= _LEAST_WEIGHT:
+                        lines.append([(0, row), (1, column)])
+                        tints.append(to_rgba(colours[head], min(weight, 1)))
+        panel.add_collection(LineCollection(lines, colors=tints, linewidths=1.6))
+
+    figure, panels = _panels(attention, heads + 1, 5, 2.5, height)
+    draw(panels[0], range(heads))
+    panels[0].set_title("all heads", fontsize=9)
+    for head in range(heads):
+        draw(panels[head + 1], [head])
+        panels[head + 1].set_title(f"head {head + 1}", fontsize=9, color=colours[head])
+    _save(figure, paths)
+
+
+def draw_heat_maps(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
+    """Draws each head's weights: a row for each word that attends.
+
+    Args:
+        attention: A layer's attention.
+        paths: Files to write, by their endings .svg or .png.
+    """
+    heads, rows, columns = attention.weights.shape
+    colours = head_colours(heads)
+    longest = max(map(len, attention.key_tokens))
+    width, height = 0.16 * columns + 0.5, 0.16 * rows + 0.3 + 0.065 * longest
+    figure, panels = _panels(attention, heads, 4, width, height, share=True)
+    for head, panel in enumerate(panels):
+        picture = panel.imshow(attention.weights[head], vmin=0, vmax=1, cmap="viridis")
+        panel.set_title(f"head {head + 1}", fontsize=9, color=colours[head])
+        panel.set_xticks(range(columns), attention.key_tokens, rotation=90, fontsize=7)
+        panel.set_yticks(range(rows), attention.query_tokens, fontsize=7)
+        panel.tick_params(length=0)
+    figure.colorbar(picture, ax=panels, shrink=0.6, pad=0.01).ax.tick_params(
+        labelsize=7
+    )
+    _save(figure, paths)
+
+
+def _panels(
+    attention: AttentionMap,
+    number: int,
+    most_columns: int,
+    width: float,
+    height: float,
+    share: bool = False,
+) -> tuple[Any, list[Any]]:
+    """Returns a figure and so many panels of it, of a size in inches, in rows."""
+    from matplotlib.figure import Figure
+
+    columns = min(most_columns, number)
+    rows = -(-number // columns)
+    figure = Figure(
+        figsize=(columns * width + 0.9, rows * height + 0.5), layout="constrained"
+    )
+    figure.suptitle(
+        f"{KINDS[attention.kind]}, layer {attention.layer + 1}", fontsize=10
+    )
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
+    panels = list(grid.flat)
+    for panel in panels[number:]:
+        panel.remove()
+    return figure, panels[:number]
+
+
+def _save(figure: Any, paths: Sequence[str | Path]) -> None:
+    from matplotlib import rc_context
+
+    # Text stays text, in whatever fonts the viewer has.
+    with rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
+        # The fonts at hand may lack a script; SVG and the page do not depend on them.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        for path in paths:
+            figure.savefig(path, dpi=130)

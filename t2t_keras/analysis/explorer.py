@@ -1,0 +1,182 @@
+"""One page that shows a model at work on a sentence, and explains how it works."""
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
+from t2t_keras.analysis.attention_plot import head_colours
+from t2t_keras.transformer import Transformer
+
+_POSITIONS = 64
+
+
+def explorer_page(
+    model: Transformer,
+    maps: Sequence[AttentionMap],
+    source: str,
+    target: str,
+    name: str,
+) -> str:
+    """Returns HTML that needs nothing else: scripts, style and numbers are in it.
+
+    Args:
+        model: The model.
+        maps: What `attention_maps` returned for it.
+        source: The sentence.
+        target: Its translation.
+        name: What to call the model.
+    """
+    data = {
+        "model": name,
+        "source": source,
+        "translation": target,
+        "colours": head_colours(maps[0].weights.shape[0]),
+        "kinds": {kind: _kind(kind, maps) for kind in KINDS},
+        "position": _position(model, max(len(m.query_tokens) for m in maps)),
+        "architecture": _architecture(model, maps),
+    }
+    # No text of a user's may end the element that it stands in.
+    inserted = {"data": json.dumps(data).replace("<", "\\u003c")}
+    folder = resources.files("t2t_keras.analysis") / "page"
+
+    def insert(place: re.Match[str]) -> str:
+        part = place[1]
+        return inserted.get(part) or (folder / part).read_text(encoding="utf-8")
+
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{([\w.]+)\}\}", insert, page)
+
+
+def _numbers(values: np.ndarray) -> dict[str, Any]:
+    text = base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+    return {"shape": values.shape, "values": text}
+
+
+def _kind(kind: str, maps: Sequence[AttentionMap]) -> dict[str, Any]:
+    layers = [attention for attention in maps if attention.kind == kind]
+    return {
+        "title": KINDS[kind],
+        "queries": layers[0].query_tokens,
+        "keys": layers[0].key_tokens,
+        "hides_later": kind == "decoder",
+        "layers": [
+            {
+                "query": _numbers(attention.query),
+                "key": _numbers(attention.key),
+                "value": _numbers(attention.value),
+            }
+            for attention in layers
+        ],
+    }
+
+
+def _position(model: Transformer, length: int) -> dict[str, Any]:
+    positions = tf.range(max(length, _POSITIONS))
+    encoding = model.source_position.encoding(positions).numpy()
+    return {"kind": model.get_config()["position"], **_numbers(encoding)}
+
+
+def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str, Any]:
+    """Returns the parts of each side, from the input up."""
+    config = model.get_config()
+    d_model, pre_norm = config["d_model"], config["pre_norm"]
+    tokens = {m.kind: len(m.query_tokens) for m in maps}
+
+    def side(
+        name: str,
+        stack: keras.layers.Layer,
+        embedding: keras.layers.Layer,
+        position: keras.layers.Layer,
+    ) -> dict[str, Any]:
+        length = tokens[name]
+        shape = f"[1, {length}, {d_model}]"
+        layer = stack.layers[0]
+        parts = [
+            _part("embedding", f"Embedding * \u221a{d_model}", shape, embedding),
+            _part("position", f"+ positions, {config['position']}", shape, position),
+        ]
+        for attribute in (*layer.attention_names, "feed_forward"):
+            sublayer = getattr(layer, attribute)
+            if attribute == "feed_forward":
+                title = f"Feed forward, {config['d_ff']:,} inside"
+                part = _part(attribute, title, shape, sublayer)
+            else:
+                kind = "cross" if attribute == "cross_attention" else name
+                weights = next(m.weights for m in maps if m.kind == kind)
+                heads = "{} heads of [{}, {}]".format(*weights.shape)
+                hides = (
+                    "Masked self-attention" if name == "decoder" else "Self-attention"
+                )
+                title = "Attention to the source" if kind == "cross" else hides
+                part = _part(
+                    "cross" if kind == "cross" else attribute,
+                    title,
+                    f"{heads}, {shape}",
+                    sublayer,
+                )
+            residual = getattr(layer, f"{attribute}_residual")
+            norm = _part(
+                f"{attribute}_norm",
+                "Norm" if pre_norm else "Add & norm",
+                shape,
+                residual,
+            )
+            if pre_norm:
+                adding = _part(f"{attribute}_add", "Add", shape, None)
+                group = [norm, part, adding]
+            else:
+                group = [part, norm]
+            group[0]["begins"] = True
+            group[-1]["adds"] = True
+            parts += [{**member, "stacked": True} for member in group]
+        if stack.final_norm:
+            parts.append(_part("final_norm", "Norm", shape, stack.final_norm))
+        return {"layers": len(stack.layers), "parts": parts}
+
+    encoder = side(
+        "encoder", model.encoder, model.source_embedding, model.source_position
+    )
+    decoder = side(
+        "decoder", model.decoder, model.target_embedding, model.target_position
+    )
+    vocabulary = f"[1, {tokens['decoder']}, {config['target_vocab_size']:,}]"
+    decoder["parts"] += [
+        _part("logits", "Linear: the embedding, transposed", vocabulary, None),
+        _part("softmax", "Softmax: the next word", vocabulary, None),
+    ]
+    encoder["input"] = f"source tokens [1, {tokens['encoder']}]"
+    decoder["input"] = f"start and translation [1, {tokens['decoder']}]"
+    total = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
+    shared = (
+        "Source, target and logits share one embedding. "
+        if config["share_embeddings"]
+        else "Target and logits share one embedding. "
+    )
+    return {
+        "encoder": encoder,
+        "decoder": decoder,
+        "memory": f"[1, {tokens['encoder']}, {d_model}]",
+        "note": f"{total:,} numbers learned in all; the boxes give those of one layer. "
+        f"{shared}Each head has queries and keys of {maps[0].query.shape[-1]} and "
+        f"values of {maps[0].value.shape[-1]} numbers.",
+    }
+
+
+def _part(
+    name: str, title: str, shape: str, layer: keras.layers.Layer | None
+) -> dict[str, Any]:
+    variables = layer.trainable_variables if layer else []
+    return {
+        "id": name,
+        "name": title,
+        "shape": shape,
+        "parameters": sum(int(np.prod(v.shape)) for v in variables),
+    }

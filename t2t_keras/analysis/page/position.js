@@ -1,0 +1,72 @@
+// The positional encoding, as a picture and as curves.
+
+const encoding = matrices(data.position.values, [1, ...data.position.shape])[0];
+const isSinusoidal = data.position.kind === "sinusoidal";
+
+/** The angular frequency of a dimension (section 3.5). */
+const frequency = (dimension) =>
+  10000 ** (-(dimension - (dimension % 2)) / encoding.columns);
+
+function drawPositions() {
+  const dimension = Number(at("dimension").value);
+  const wave = dimension % 2 ? "cos" : "sin";
+  at("dimension-text").textContent = isSinusoidal
+    ? `${dimension}: ${wave}(pos / 10000^(${dimension - (dimension % 2)}/${encoding.columns})), `
+      + `a wave of ${(2 * Math.PI / frequency(dimension)).toFixed(1)} positions`
+    : `${dimension}`;
+  at("position-map").replaceChildren(heatmap("positions × dimensions", encoding, {
+    cell: [Math.max(1, Math.min(6, Math.floor(900 / encoding.columns))), 5],
+    chosen: { column: dimension },
+    pick: (_, column) => {
+      at("dimension").value = column;
+      drawPositions();
+    },
+    hint: (row, column) => `position ${row}, dimension ${column}: ${format(encoding.get(row, column))}`,
+  }));
+  at("position-curves").replaceChildren(curves(dimension));
+}
+
+/** Draws a dimension and, where it has one, the other wave of its frequency. */
+function curves(dimension) {
+  const [width, height, left, top] = [860, 180, 40, 14];
+  const column = Array.from({ length: encoding.rows }, (_, row) => encoding.get(row, dimension));
+  const most = isSinusoidal ? 1 : Math.max(...column.map(Math.abs), 1e-9);
+  const x = (position) => left + (width - left - 10) * position / Math.max(encoding.rows - 1, 1);
+  const y = (value) => top + (height - 2 * top) * (1 - value / most) / 2;
+  const svg = shape("svg", {
+    viewBox: `0 0 ${width} ${height + 20}`, width, height: height + 20, role: "img",
+    "aria-label": `Dimension ${dimension} over the positions`,
+  });
+  for (const value of [most, 0, -most]) {
+    svg.append(
+      shape("line", { x1: left, x2: width - 10, y1: y(value), y2: y(value), class: "axis" }),
+      shape("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", class: "small" }, format(value)),
+    );
+  }
+  if (isSinusoidal) {
+    const path = (wave) => Array.from({ length: 801 }, (_, i) => {
+      const position = (encoding.rows - 1) * i / 800;
+      return `${i ? "L" : "M"}${x(position).toFixed(1)},${y(wave(position * frequency(dimension))).toFixed(1)}`;
+    }).join("");
+    const [own, other] = dimension % 2 ? [Math.cos, Math.sin] : [Math.sin, Math.cos];
+    svg.append(
+      shape("path", { d: path(other), fill: "none", stroke: "#d55e00", "stroke-opacity": 0.35 }),
+      shape("path", { d: path(own), fill: "none", stroke: "#0072b2", "stroke-width": 1.5 }),
+    );
+  }
+  column.forEach((value, position) => svg.append(shape("circle", {
+    cx: x(position), cy: y(value), r: 2.5, fill: "#0072b2", "data-value": value,
+  })));
+  svg.append(shape("text", { x: width - 10, y: height + 10, "text-anchor": "end", class: "small" },
+    `position 0 to ${encoding.rows - 1}; points: this model's numbers`
+    + (isSinusoidal ? "; lines: the formula, and its other wave" : "")));
+  return svg;
+}
+
+at("position-text").textContent = isSinusoidal
+  ? "Attention itself does not know the order of words. A vector for each position is added to the word's: each pair of dimensions is a sine and a cosine of one wavelength, from 2π to 10,000 · 2π positions (section 3.5)."
+  : "Attention itself does not know the order of words. A vector for each position is added to the word's; this model has learned its vectors (Table 3, row E).";
+at("dimension").max = encoding.columns - 1;
+at("dimension").value = Math.min(4, encoding.columns - 1);
+at("dimension").addEventListener("input", drawPositions);
+drawPositions();

@@ -1,0 +1,107 @@
+"""A treebank as a corpus: sentences and, as their translations, trees."""
+
+import collections
+import random
+from collections.abc import Iterator, Sequence
+
+from t2t_keras.data.corpora import SPLITS, Pair
+from t2t_keras.data.linearized import linearize
+from t2t_keras.data.trees import Tree, read_trees, simplify, tree_files
+
+
+class TreebankCorpus:
+    """Trees in files of bracketed trees, for training a parser (section 6.3).
+
+    A source is a sentence's words divided by spaces, a target its linearized tree.
+
+    Args:
+        source_lang: Language code of the text.
+        paths: Files and folders of trees of each split.
+        substitutions: For each training tree so many more that do not exist: some
+            constituents are replaced by others of their label from other trees (SUB²,
+            Shi et al., 2021). Default 0.
+        seed: Of these. Default 0.
+
+    Raises:
+        ValueError: If there are no training trees, or a folder has no file of trees.
+    """
+
+    name = "treebank"
+    target_lang = "trees"
+
+    def __init__(
+        self,
+        source_lang: str,
+        paths: dict[str, Sequence[str]],
+        substitutions: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self.source_lang = source_lang
+        if not paths.get("train"):
+            raise ValueError("A treebank corpus needs --train_trees.")
+        self._files = {split: tree_files(paths.get(split, ())) for split in SPLITS}
+        self._substitutions = substitutions
+        self._seed = seed
+
+    def splits(self) -> Sequence[str]:
+        """Returns the splits that have files."""
+        return [split for split in SPLITS if self._files[split]]
+
+    def read(self, split: str) -> Iterator[Pair]:
+        """Yields sentences and linearized trees; those without words are left out."""
+        trees = self._trees(split)
+        if split == "train" and self._substitutions:
+            trees = self._substituted(list(trees))
+        for tree in trees:
+            yield " ".join(tree.words()), linearize(tree)
+
+    def _trees(self, split: str) -> Iterator[Tree]:
+        for path in self._files[split]:
+            yield from filter(None, map(simplify, read_trees(path)))
+
+    def _substituted(self, trees: list[Tree]) -> Iterator[Tree]:
+        """Yields each tree, then versions of it with parts from other trees."""
+        by_label: dict[str, list[Tree]] = collections.defaultdict(list)
+        for tree in trees:
+            for part in _constituents(tree):
+                by_label[part.label].append(part)
+        draw = random.Random(self._seed)
+        for tree in trees:
+            yield tree
+            for _ in range(self._substitutions):
+                yield _substitute(tree, by_label, draw, 1 / _size(tree), is_top=True)
+
+
+_SUBSTITUTED = 2
+"""How many constituents of a tree are replaced on average."""
+_MOST_DIFFERENT = 2
+"""How many times as long a constituent may be as what it replaces."""
+
+
+def _constituents(tree: Tree) -> Iterator[Tree]:
+    if tree.word is None:
+        yield tree
+        for child in tree.children:
+            yield from _constituents(child)
+
+
+def _size(tree: Tree) -> int:
+    return sum(1 for _ in _constituents(tree))
+
+
+def _substitute(
+    tree: Tree,
+    by_label: dict[str, list[Tree]],
+    draw: random.Random,
+    share: float,
+    is_top: bool = False,
+) -> Tree:
+    if tree.word is not None:
+        return tree
+    if not is_top and draw.random() < _SUBSTITUTED * share:
+        other = draw.choice(by_label[tree.label])
+        size, other_size = (sum(1 for _ in part.leaves()) for part in (tree, other))
+        if other_size <= _MOST_DIFFERENT * size:
+            return other
+    children = (_substitute(c, by_label, draw, share) for c in tree.children)
+    return Tree(tree.label, tuple(children))

@@ -1,0 +1,59 @@
+"""Perplexity per token and per word."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Perplexity(NamedTuple):
+    """How surprised a model is at given translations.
+
+    The paper's perplexities (Table 3) are per token, and comparable only under one
+    vocabulary; those per word are comparable across vocabularies. The end of a
+    sentence counts as a token, and as a word.
+
+    Attributes:
+        nll: Negative log-likelihood of all translations, in nats.
+        tokens: Their tokens.
+        words: Their words, which are what spaces divide.
+    """
+
+    nll: float
+    tokens: int
+    words: int
+
+    @classmethod
+    def of(
+        cls, texts: Iterable[str], token_scores: Iterable[Sequence[float]]
+    ) -> "Perplexity":
+        """Sums up over translations.
+
+        Args:
+            texts: The translations.
+            token_scores: The log-probability of each of their tokens, the end's last;
+                a translation without any is left out.
+        """
+        nll, tokens, words = 0.0, 0, 0
+        for text, scores in zip(texts, token_scores, strict=True):
+            if scores:
+                nll -= math.fsum(scores)
+                tokens += len(scores)
+                words += len(text.split()) + 1
+        return cls(nll, tokens, words)
+
+    @property
+    def per_token(self) -> float:
+        """E to the mean negative log-likelihood of a token."""
+        return math.exp(self.nll / max(self.tokens, 1))
+
+    @property
+    def per_word(self) -> float:
+        """E to the mean negative log-likelihood of a word."""
+        return math.exp(self.nll / max(self.words, 1))
+
+    def __str__(self) -> str:
+        return (
+            f"perplexity {self.per_token:.2f} per token, {self.per_word:.2f} per word  "
+            f"({self.tokens:,} tokens and {self.words:,} words of the references, ends "
+            "included)"
+        )

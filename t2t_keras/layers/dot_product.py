@@ -1,0 +1,122 @@
+"""Scaled dot-product attention (section 3.2.1), over everything or a window."""
+
+import tensorflow as tf
+
+from t2t_keras.layers.dropout import Dropout
+
+
+def scaled_dot_product_attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask: tf.Tensor | None = None,
+    dropout: Dropout | None = None,
+    training: bool | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (eq. 1).
+
+    Args:
+        query: `[..., query, d_k]` float.
+        key: `[..., key, d_k]` float.
+        value: `[..., key, d_v]` float.
+        mask: Bool that broadcasts to `[..., query, key]`, True = attend; None sees
+            everything. A query that may attend to nothing attends to all alike.
+        dropout: Layer applied to the weights. Default none.
+        training: Handed to `dropout`.
+
+    Returns:
+        The weighted sums `[..., query, d_v]` and the weights `[..., query, key]`
+        (before dropout), both in the dtype of `query`.
+    """
+    query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
+    d_k = tf.cast(tf.shape(query)[-1], query.dtype)
+    scores = tf.matmul(query * tf.math.rsqrt(d_k), key, transpose_b=True)
+    # Low precision keeps the sums of a softmax to two or three digits only.
+    exact = scores.dtype if scores.dtype == tf.float64 else tf.float32
+    scores = tf.cast(scores, exact)
+    if mask is not None:
+        scores = tf.where(mask, scores, tf.constant(-1e9, exact))
+    weights = tf.cast(tf.nn.softmax(scores), query.dtype)
+    dropped = dropout(weights, training=training) if dropout else weights
+    return tf.matmul(dropped, value), weights
+
+
+def windowed_attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask: tf.Tensor | None = None,
+    dropout: Dropout | None = None,
+    training: bool | None = None,
+    window: int = 1,
+) -> tf.Tensor:
+    """Attention of each position to its neighbourhood (section 4, restricted).
+
+    Positions are taken in blocks of `window // 2`, each of which sees nothing beyond
+    the blocks before and after it: the work grows with length times window.
+
+    Args:
+        query: `[batch, heads, length, d_k]` float.
+        key: Likewise.
+        value: `[batch, heads, length, d_v]` float.
+        mask: Bool that broadcasts to `[batch, heads, length, length]`, True = attend;
+            None sees everything in the window.
+        dropout: Layer applied to the weights. Default none.
+        training: Handed to `dropout`.
+        window: Position i attends to i - window // 2 to i + window // 2.
+
+    Returns:
+        `[batch, heads, length, d_v]` in the dtype of `query`: what
+        `scaled_dot_product_attention` gives under `window_mask`, but that a query
+        which may attend to nothing attends to its neighbours alike.
+    """
+    block = max(window // 2, 1)
+    length = tf.shape(query)[2]
+    blocks = -(-length // block)
+
+    def blocked(x: tf.Tensor) -> tf.Tensor:
+        # [batch, heads, length, depth] -> [batch, heads, blocks, block, depth]
+        x = tf.pad(x, [[0, 0], [0, 0], [0, blocks * block - length], [0, 0]])
+        shape = tf.shape(x)
+        return tf.reshape(x, [shape[0], shape[1], blocks, block, x.shape[-1]])
+
+    def neighbourhood(x: tf.Tensor) -> tf.Tensor:
+        # Each block between the one before and the one after it:
+        # [batch, heads, blocks, block, depth] -> [batch, heads, blocks, 3 block, depth]
+        x = tf.pad(x, [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0]])
+        return tf.concat([x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:]], axis=3)
+
+    # [blocks, block] and [blocks, 3 block]: what stands where.
+    queries = tf.reshape(tf.range(blocks * block), [blocks, block])
+    keys = queries[:, :1] + tf.range(-block, 2 * block)[tf.newaxis, :]
+    is_near = tf.abs(queries[:, :, tf.newaxis] - keys[:, tf.newaxis]) <= window // 2
+    is_real = (keys >= 0) & (keys < length)
+    # [blocks, block, 3 block]
+    visible = is_near & is_real[:, tf.newaxis]
+    if mask is not None:
+        rows, columns = (
+            tf.minimum(queries, length - 1),
+            tf.clip_by_value(keys, 0, length - 1),
+        )
+        if mask.shape[2] == 1:
+            # [..., 1, length] -> [..., blocks, 1, 3 block]
+            near = tf.gather(mask[:, :, 0], columns, axis=2)[:, :, :, tf.newaxis]
+        else:
+            # [..., length, length] -> [..., blocks, block, 3 block]
+            places = rows[:, :, tf.newaxis] * length + columns[:, tf.newaxis]
+            shape = tf.shape(mask)
+            flat = tf.reshape(mask, [shape[0], shape[1], shape[2] * shape[3]])
+            near = tf.gather(flat, places, axis=2)
+        visible = visible & near
+    context, _ = scaled_dot_product_attention(
+        blocked(query),
+        neighbourhood(blocked(key)),
+        neighbourhood(blocked(value)),
+        visible,
+        dropout,
+        training,
+    )
+    shape = tf.shape(context)
+    # [batch, heads, blocks, block, d_v] -> [batch, heads, length, d_v]
+    context = tf.reshape(context, [shape[0], shape[1], blocks * block, value.shape[-1]])
+    return context[:, :, :length]

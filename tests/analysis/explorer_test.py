@@ -1,0 +1,221 @@
+"""The page of a sentence in a browser: its numbers, and what a user does with it."""
+
+import sys
+
+import browser
+import exported
+import numpy as np
+import pytest
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.select import Select
+
+from t2t_keras.analysis.attention_maps import attention_maps
+from t2t_keras.analysis.explorer import explorer_page
+from t2t_keras.layers.position import sinusoidal_encoding
+
+pytestmark = browser.needed
+
+SOURCE, TARGET = "the 3 a dog 4", "no 12"
+HOSTILE = "no </script><script>document.title = 'hacked'</script> {{style.css}}"
+
+
+@pytest.fixture(scope="module")
+def driver():
+    driver = browser.start()
+    yield driver
+    driver.quit()
+
+
+class Explorer:
+    """The page of a model and a pair."""
+
+    def __init__(self, driver, path, target=TARGET, **arguments):
+        self.driver = driver
+        self.model, tokenizers = exported.toy(num_decoder_layers=3, **arguments)
+        self.maps = attention_maps(self.model, tokenizers, SOURCE, target)
+        page = explorer_page(self.model, self.maps, SOURCE, target, "a toy")
+        path.write_text(page, encoding="utf-8")
+        driver.get(path.as_uri())
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def choose(self, selector, number):
+        Select(self.find(selector)).select_by_index(number)
+
+    def stacks(self):
+        return self.driver.find_elements(By.CSS_SELECTOR, "#architecture .times")
+
+    def map(self, kind, layer):
+        return next(m for m in self.maps if (m.kind, m.layer) == (kind, layer))
+
+    def lines(self):
+        """Returns the head's colour, the rows and the weight of each line."""
+        return self.driver.execute_script(
+            """const row = (y) => (Number(y) - 16) / 24;
+            return [...document.querySelectorAll("#lines line")].map((line) => {
+              const [colour, y1, y2, opacity] = ["stroke", "y1", "y2", "stroke-opacity"]
+                .map((name) => line.getAttribute(name));
+              return [colour, row(y1), row(y2), Number(opacity)];
+            })"""
+        )
+
+    def matrix(self, name):
+        return self.driver.execute_script(
+            "const steps = attend(state.kind, state.layer, state.head);"
+            "return [steps[arguments[0]].rows, [...steps[arguments[0]].values]]",
+            name,
+        )
+
+
+@pytest.fixture
+def explorer(driver, tmp_path):
+    driver.get("about:blank")
+    driver.get_log("browser")
+    yield Explorer(driver, tmp_path / "page.html")
+    assert driver.get_log("browser") == []
+    entries = driver.execute_script(
+        "return performance.getEntriesByType('resource').map((entry) => entry.name)"
+    )
+    assert all(name.startswith("data:") for name in entries), entries
+
+
+def test_lines_are_the_weights_of_the_model(explorer):
+    colours = explorer.driver.execute_script("return data.colours")
+    for number, kind in enumerate(("encoder", "decoder", "cross")):
+        explorer.choose("#kind", number)
+        for layer in range(2):
+            explorer.choose("#layer", layer)
+            weights = explorer.map(kind, layer).weights
+            drawn = np.zeros_like(weights)
+            for colour, row, column, weight in explorer.lines():
+                drawn[colours.index(colour), round(row), round(column)] = weight
+            # What weighs less than 0.02 is not drawn; opacity has three digits.
+            expected = np.where(weights < 0.02, 0, weights)
+            np.testing.assert_allclose(drawn, expected, atol=6e-4)
+
+
+def test_layers_are_those_of_the_kind(explorer):
+    for number, layers in enumerate((2, 3, 3)):
+        explorer.choose("#kind", number)
+        assert len(Select(explorer.find("#layer")).options) == layers
+
+
+def test_heads_are_switched_on_and_off(explorer):
+    first, _ = explorer.driver.find_elements(By.CSS_SELECTOR, "#heads button")
+    first.click()
+    colours = explorer.driver.execute_script("return data.colours")
+    assert {line[0] for line in explorer.lines()} == {colours[1]}
+    assert first.get_attribute("aria-pressed") == "false"
+    ActionChains(explorer.driver).double_click(first).perform()
+    assert {line[0] for line in explorer.lines()} == {colours[0]}
+    explorer.find("#all-heads").click()
+    assert {line[0] for line in explorer.lines()} == set(colours)
+
+
+def test_a_word_shows_its_lines_alone(explorer):
+    word = explorer.find("[data-side=query][data-index='1']")
+    ActionChains(explorer.driver).move_to_element(word).perform()
+    assert {line[1] for line in explorer.lines()} == {1}
+    assert explorer.find("#lines-text").text.startswith("▁no attends to: ")
+    ActionChains(explorer.driver).move_to_element(explorer.find("h1")).perform()
+    assert len({line[1] for line in explorer.lines()}) > 1
+    # A click keeps it, and takes it to the steps below.
+    explorer.find("[data-side=key][data-index='2']").click()
+    ActionChains(explorer.driver).move_to_element(explorer.find("h1")).perform()
+    assert {line[2] for line in explorer.lines()} == {2}
+    assert "is attended to by" in explorer.find("#lines-text").text
+    assert explorer.find("#key").get_attribute("value") == "2"
+
+
+def test_steps_compute_what_the_model_computes(explorer):
+    explorer.choose("#kind", 1)
+    explorer.choose("#layer", 2)
+    explorer.choose("#head", 1)
+    attention = explorer.map("decoder", 2)
+    query, key, value, weights = (x[1] for x in attention[4:])
+    scores = query @ key.T
+    for name, expected in {
+        "Q": query,
+        "scores": scores,
+        "scaled": scores / 8**0.5,
+        "weights": weights,
+        "output": weights @ value,
+    }.items():
+        rows, values = explorer.matrix(name)
+        assert rows == len(expected)
+        np.testing.assert_allclose(values, expected.ravel(), atol=1e-5)
+    explorer.choose("#query", 2)
+    explorer.choose("#key", 1)
+    texts = [p.text for p in explorer.driver.find_elements(By.CSS_SELECTOR, "li p")]
+    assert f" = {scores[2, 1]:.2f}: the sum of 8 products" in texts[1]
+    assert "sees 3 of" in texts[3]
+    assert len(texts) == 6
+
+
+def test_what_comes_later_is_masked(explorer):
+    explorer.choose("#kind", 1)
+    explorer.choose("#query", 0)
+    explorer.choose("#key", 2)
+    texts = [p.text for p in explorer.driver.find_elements(By.CSS_SELECTOR, "li p")]
+    assert "is not among them" in texts[3]
+    assert "does not attend to" in texts[4]
+
+
+def test_a_click_on_a_cell_chooses_both_words(explorer):
+    cells = explorer.find("figure[aria-label='weights'] .cells")
+    # From the middle to the second column of the third row; cells are 14 pixels.
+    across, down = (cells.size[side] // 2 for side in ("width", "height"))
+    explorer.driver.execute_script("arguments[0].scrollIntoView()", cells)
+    ActionChains(explorer.driver).move_to_element_with_offset(
+        cells, 21 - across, 35 - down
+    ).click().perform()
+    assert explorer.find("#query").get_attribute("value") == "2"
+    assert explorer.find("#key").get_attribute("value") == "1"
+
+
+def test_positions_are_the_encoding_of_the_model(explorer):
+    explorer.driver.execute_script(
+        "at('dimension').value = 5; at('dimension').dispatchEvent(new Event('input'))"
+    )
+    points = explorer.driver.execute_script(
+        "return [...document.querySelectorAll('#position-curves circle')]"
+        ".map((point) => Number(point.dataset.value))"
+    )
+    expected = sinusoidal_encoding(np.arange(len(points)), 16).numpy()[:, 5]
+    np.testing.assert_allclose(points, expected, atol=1e-6)
+    assert "cos(pos / 10000^(4/16))" in explorer.find("#dimension-text").text
+
+
+def test_learned_positions_are_shown_as_they_are(driver, tmp_path):
+    explorer = Explorer(driver, tmp_path / "page.html", position="learned")
+    values = driver.execute_script("return [...encoding.values]")
+    table = explorer.model.source_position.table.numpy()[:64]
+    np.testing.assert_allclose(values, table.ravel(), atol=1e-6)
+    assert "has learned its vectors" in explorer.find("#position-text").text
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_architecture_has_shapes_and_sizes_of_the_model(driver, tmp_path, pre_norm):
+    explorer = Explorer(driver, tmp_path / "page.html", pre_norm=pre_norm)
+    text = explorer.find("#architecture-picture").text
+    source = len(explorer.map("encoder", 0).key_tokens)
+    target = len(explorer.map("decoder", 0).key_tokens)
+    assert f"2 heads of [{target}, {source}]" in text
+    assert f"[1, {target}, 40]" in text
+    layers = [side.text.split()[0] for side in explorer.stacks()]
+    assert layers == ["2", "3"]
+    total = sum(int(np.prod(v.shape)) for v in explorer.model.trainable_variables)
+    assert f"{total:,} numbers learned" in text
+    assert text.count("Norm" if pre_norm else "Add & norm") == (7 if pre_norm else 5)
+
+
+def test_text_of_a_user_stays_text(driver, tmp_path):
+    explorer = Explorer(driver, tmp_path / "page.html", HOSTILE)
+    assert driver.title == "A Transformer, seen"
+    assert explorer.find("#translation").text == HOSTILE
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,30 @@
+"""Chromium without a window, for tests of pages."""
+
+import shutil
+
+import pytest
+
+webdriver = pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+needed = pytest.mark.skipif(
+    not (CHROMIUM and CHROMEDRIVER),
+    reason="needs Chromium: apt-get install chromium chromium-driver",
+)
+
+
+def start():
+    """Returns a driver, which its user quits; its console's messages are kept."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--window-size=1200,1000",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options, Service(CHROMEDRIVER))

@@ -1,0 +1,23 @@
+"""Perplexity per token and per word, by hand."""
+
+import math
+import sys
+
+import pytest
+
+from t2t_keras.evaluation.perplexity import Perplexity
+
+
+def test_ends_count_and_what_was_not_scored_does_not():
+    half, quarter = math.log(0.5), math.log(0.25)
+    found = Perplexity.of(
+        ["a bc", "", "d"], [[half, quarter, quarter, half], [], [half, half]]
+    )
+    assert (found.tokens, found.words) == (6, 5)
+    assert found.nll == pytest.approx(8 * math.log(2))
+    assert found.per_token == pytest.approx(2 ** (8 / 6))
+    assert found.per_word == pytest.approx(2 ** (8 / 5))
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

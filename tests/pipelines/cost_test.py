@@ -1,0 +1,78 @@
+"""Training cost, of presets and of a model that was trained."""
+
+import json
+import re
+import sys
+
+import command
+import pytest
+
+
+def test_a_presets_cost_stands_beside_the_papers():
+    shown = command.stage("cost", "--preset=base").stdout
+    assert "base: 63,045,632 parameters, 100,000 steps, 5e+09 tokens" in shown
+    costs = dict(re.findall(r"^\| (.+?) \| ([\d.e+]+) \|", shown, re.MULTILINE))
+    # Six operations for each of 63 million products of matrices and 2.5e9 positions.
+    assert costs == {
+        "base": "9.5e+17",
+        "the paper's base": "3.3e+18",
+        "the paper's big": "2.3e+19",
+    }
+
+
+def test_single_flags_override_the_preset():
+    given = ["--preset=tiny", "--vocab_size=1000", "--d_ff=1024", "--train_steps=10"]
+    shown = command.stage("cost", *given, "--mean_length=8").stdout
+    # 8 blocks of d_ff 1,024 rather than 256, and 1,000 tokens rather than 8,000.
+    more = 8 * (2 * 128 + 1) * (1024 - 256) - 7000 * 128
+    plain = command.stage("cost", "--preset=tiny").stdout
+    was, now = (
+        int(re.search(r": ([\d,]+) parameters", text)[1].replace(",", ""))
+        for text in (plain, shown)
+    )
+    assert now == was + more
+    # A batch has 2,048 tokens a side.
+    assert "10 steps, 4.1e+04 tokens" in shown
+
+
+def test_a_models_cost_is_that_of_what_it_was_trained_on(tmp_path):
+    command.prepare_words(tmp_path, train=100)
+    trained = command.stage(
+        "train",
+        f"--data_dir={tmp_path}/data",
+        f"--model_dir={tmp_path}/model",
+        *["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"],
+        *["--batch_tokens=128", "--train_epochs=3"],
+    )
+    model = f"--model_dir={tmp_path}/model"
+    shown = command.stage("cost", model).stdout
+    steps = re.search(r"Trained (\d+) steps", trained.stderr)[1]
+    train = json.loads((tmp_path / "data" / "manifest.json").read_text())["splits"][
+        "train"
+    ]
+    # Each sentence has an end besides.
+    tokens = 3 * (train["source_tokens"] + train["target_tokens"] + 2 * train["pairs"])
+    assert f"parameters, {steps} steps, {tokens:.3g} tokens" in shown
+    # What training had said before it began.
+    flops = re.search(r"FLOPs in all ([\d.e+]+)", trained.stderr)[1]
+    assert f"| {tmp_path}/model | {flops} | counted" in shown
+    for path in (tmp_path / "model" / "checkpoints").iterdir():
+        path.unlink()
+    refused = command.stage("cost", model, status=2)
+    assert f"{tmp_path}/model has no checkpoint yet" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model_dir=/no/such"], "/no/such holds no model"),
+        (["--preset=base", "--num_heads=7"], "d_model=512, num_heads=7"),
+        (["--mean_length=0"], "--mean_length=0"),
+    ],
+)
+def test_mistakes_are_named(arguments, message):
+    assert message in command.stage("cost", *arguments, status=2).stderr
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,116 @@
+"""The recipes of docs/reproduce.md, line by line, at toy size."""
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import command
+import pytest
+import tensorflow_datasets as tfds
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproduce.md"
+# What makes each stage small; all else stands on the page.
+TOY = {
+    "prepare": ["--vocab_size=120"],
+    "train": [
+        *("--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"),
+        *("--train_steps=4", "--checkpoint_steps=1", "--batch_tokens=64"),
+        *("--bleu_sentences=0", "--devices=2", "--precision=float32"),
+    ],
+    "average": [],
+    "evaluate": [],
+}
+
+
+def recipe(title):
+    """Returns the name and the arguments of each command of a section."""
+    section = re.split(r"^#+ ", PAGE.read_text(), flags=re.MULTILINE)
+    (text,) = (part for part in section if part.startswith(f"{title}\n"))
+    (block,) = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = block.replace("\\\n", " ").splitlines()
+    return [
+        (words[0].removeprefix("t2t-"), words[1:]) for words in map(shlex.split, lines)
+    ]
+
+
+def wmt14(data_dir, lang):
+    """Writes a small wmt14_translate as tensorflow-datasets keeps it."""
+
+    def examples(split, number):
+        return [
+            (
+                i,
+                {
+                    lang: f"{split} Satz-Nummer {i}: gut.",
+                    "en": f"{split} sentence {i}.",
+                },
+            )
+            for i in range(number)
+        ]
+
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="wmt14_translate",
+        config=f"{lang}-en",
+        version="1.0.0",
+        features=tfds.features.Translation(languages=(lang, "en")),
+        split_datasets={
+            "train": examples("train", 60),
+            "validation": examples("dev", 6),
+            "test": examples("test", 6),
+        },
+        data_dir=str(data_dir),
+    )
+
+
+@pytest.mark.parametrize(
+    ("lang", "sections"),
+    [
+        ("de", ["English to German, base", "English to German, big"]),
+        # Its big model differs in the preset alone.
+        ("fr", ["English to French, base"]),
+    ],
+)
+def test_a_recipe_runs_from_the_data_to_the_scores(
+    tmp_path, monkeypatch, lang, sections
+):
+    wmt14(tmp_path / "tfds", lang)
+    monkeypatch.chdir(tmp_path)
+    stages = [stage for title in sections for stage in recipe(title)]
+    trained = ["train", "average", "evaluate"] * len(sections)
+    assert [name for name, _ in stages] == ["prepare", *trained]
+    for name, arguments in stages:
+        more = [f"--tfds_data_dir={tmp_path}/tfds"] if name == "prepare" else []
+        finished = command.stage(name, *arguments, *TOY[name], *more)
+        if name == "evaluate":
+            (scores,) = (a for a in arguments if a.startswith("--scores="))
+            names = scores.removeprefix("--scores=").split(",")
+            printed = [line.split()[0] for line in finished.stdout.splitlines()]
+            assert printed[: len(names)] == names
+            assert "perplexity" in finished.stdout
+    for directory in tmp_path.glob(f"en{lang}_*"):
+        config = json.loads((directory / "config.json").read_text())
+        assert config["data"]["corpus"] == f"tfds:wmt14_translate/{lang}-en"
+        is_big = directory.name.endswith("big")
+        assert config["run"]["average_last"] == (20 if is_big else 5)
+        assert config["model"]["dropout"] == (0.3 if is_big else 0.1)
+
+
+def test_the_last_recipe_differs_from_the_one_before_in_what_it_names():
+    renamed = [
+        (
+            name,
+            [
+                a.replace("base_en_fr", "big_en_fr").replace("_base", "_big")
+                for a in arguments
+            ],
+        )
+        for name, arguments in recipe("English to French, base")
+        if name != "prepare"
+    ]
+    assert renamed == recipe("English to French, big")
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,196 @@
+"""Table 3: its rows, and the stage that trains them, stopped and taken up again."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import command
+import pytest
+
+from t2t_keras.flags.presets import BASE, BIG, TINY
+from t2t_keras.flags.variations import VARIATIONS, vary
+
+STEPS = 450
+"""More of their reports than a pipe holds: unread, training cannot end."""
+FLAGS = [
+    *["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"],
+    *["--batch_tokens=128", f"--train_steps={STEPS}"],
+]
+OF_TRAIN = ["--", "--bleu_sentences=0", "--log_format=json", "--report_seconds=0"]
+
+PAPER = {
+    "base": {},
+    "num_heads_1": {"num_heads": 1},
+    "num_heads_4": {"num_heads": 4},
+    "num_heads_16": {"num_heads": 16},
+    "num_heads_32": {"num_heads": 32},
+    "d_k_16": {"d_k": 16, "d_v": 64},
+    "d_k_32": {"d_k": 32, "d_v": 64},
+    "num_layers_2": {"num_layers": 2},
+    "num_layers_4": {"num_layers": 4},
+    "num_layers_8": {"num_layers": 8},
+    "d_model_256": {"d_model": 256},
+    "d_model_1024": {"d_model": 1024},
+    "d_ff_1024": {"d_ff": 1024},
+    "d_ff_4096": {"d_ff": 4096},
+    "dropout_0": {"dropout": 0.0},
+    "dropout_0.2": {"dropout": 0.2},
+    "label_smoothing_0": {"label_smoothing": 0.0},
+    "label_smoothing_0.2": {"label_smoothing": 0.2},
+    "learned_position": {"position": "learned"},
+}
+
+
+def test_the_rows_of_the_papers_base_are_the_papers():
+    found = {row: vary(BASE, row) for row in VARIATIONS}
+    assert found.pop("big") == {**BIG, "average_last": BASE["average_last"]}
+    assert found == {row: {**BASE, **changed} for row, changed in PAPER.items()}
+
+
+def test_rows_keep_their_meaning_beside_another_base():
+    # tiny: 4 layers, d_model 128, 4 heads.
+    assert vary(TINY, "num_heads_1") == {**TINY, "num_heads": 1}
+    assert vary(TINY, "num_heads_16") == {**TINY, "num_heads": 8}
+    assert vary(TINY, "d_k_16") == {**TINY, "d_k": 8, "d_v": 32}
+    assert vary(TINY, "num_layers_2") == {**TINY, "num_layers": 1}
+    deeper = {**BASE, "num_decoder_layers": 3}
+    assert vary(deeper, "num_layers_4")["num_decoder_layers"] == 2
+    # In row A d_k = d_v = d_model / h, whatever the base has.
+    given = {**BASE, "d_k": 10, "d_v": 20}
+    assert vary(given, "num_heads_16") == {**BASE, "num_heads": 16} | {
+        "d_k": 32,
+        "d_v": 32,
+    }
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Prepared data, and rows of which the second was stopped and taken up again."""
+    work = tmp_path_factory.mktemp("work")
+    command.prepare_words(work, train=200, dev=10)
+    arguments = [*line(work, "rows"), "--rows=base,dropout_0", *OF_TRAIN]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "t2t_keras.pipelines.variations", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    seen = ""
+    for text in process.stderr:
+        seen += text
+        if "Row 2 of 2: dropout_0" in seen and '"step": 5,' in text:
+            break
+        if '"step": 5,' in text:
+            assert "Row 1 of 2: base" in seen
+    process.send_signal(signal.SIGTERM)
+    printed, rest = process.communicate(timeout=120)
+    assert process.returncode == 75, seen + rest
+    assert "Stopped and saved after step" in rest
+    assert rest.endswith("The same command goes on at dropout_0.\n")
+    assert printed == ""
+    assert [*results(work / "rows")] == ["base"]
+    before = files(work / "rows" / "base")
+    again = command.stage("variations", *arguments)
+    assert "base is trained already" in again.stderr
+    assert files(work / "rows" / "base") == before
+    assert "Going on after step" in again.stderr
+    assert f"Trained {STEPS} steps: {work}/rows/dropout_0" in again.stderr
+    return work, again.stdout
+
+
+def line(work, output_dir):
+    return [f"--data_dir={work}/data", f"--output_dir={work}/{output_dir}", *FLAGS]
+
+
+def results(directory):
+    return json.loads((directory / "variations.json").read_text())["rows"]
+
+
+def files(directory):
+    return {path: path.stat().st_mtime_ns for path in directory.rglob("*")}
+
+
+def test_the_table_has_this_runs_figures_beside_the_papers(work):
+    work, printed = work
+    assert (work / "rows" / "variations.md").read_text() == printed
+    head, rule, base, dropout, empty, note = printed.splitlines()
+    assert head.count("the paper's") == 3
+    assert {text.count("|") for text in (head, rule, base, dropout)} == {18}
+    assert empty == ""
+    assert "the paper's on newstest2013" in note
+    for row, text, paper in (
+        ("base", base, ("4.92", "25.8", "65")),
+        ("dropout_0", dropout, ("5.77", "24.6", "65")),
+    ):
+        scores = json.loads((work / "rows" / row / "scores.dev.json").read_text())
+        assert scores["weights"] == [f"weights-{STEPS:08d}.npz"]
+        bleu = scores["scores"][0]
+        assert bleu["signature"] in note
+        cells = [cell.strip() for cell in text.split("|")[1:-1]]
+        # Layers, d_model, d_ff, heads, d_k, d_v, dropout, label smoothing, steps.
+        sizes = ["1", "16", "16", "2", "8", "8", "0.1", "0.1", f"{STEPS}"]
+        if row == "dropout_0":
+            sizes[6] = "0.0"
+        assert cells[:-6] == ["base" if row == "base" else "(D)", row, *sizes]
+        assert tuple(cells[-5::2]) == paper
+        assert cells[-6] == f"{scores['perplexity']['per_token']:.2f}"
+        assert cells[-4] == f"{bleu['value']:.2f}"
+        # 60 tokens; 4 * 16^2 an attention, 3 of them; 2 feed-forward networks; norms.
+        assert float(cells[-2]) == pytest.approx(0.005344, rel=0.01)
+
+
+def test_other_flags_are_refused_where_a_row_was_trained_with_these(work):
+    work, _ = work
+    before = files(work / "rows")
+    changed = [*line(work, "rows"), "--rows=base", "--learning_rate=9", *OF_TRAIN]
+    refused = command.stage("variations", *changed, status=2)
+    assert "learning_rate is 1.2 there and 9.0 here" in refused.stderr
+    assert "other flags need another --output_dir" in refused.stderr
+    after = files(work / "rows")
+    # The lock is opened, and no more.
+    assert {path.name for path in after if after[path] != before.get(path)} <= {"lock"}
+
+
+def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
+    work, _ = work
+    (tmp_path / "rows").mkdir()
+    record = json.loads((work / "rows" / "variations.json").read_text())
+    record["rows"]["dropout_0"]["wanted"]["values"]["learning_rate"] = 9
+    path = tmp_path / "rows" / "variations.json"
+    path.write_text(json.dumps(record))
+    shutil.copytree(work / "data", tmp_path / "data")
+    base = [*line(tmp_path, "rows"), "--rows=base", *OF_TRAIN]
+    shown = command.stage("variations", *base)
+    assert "Left out, since trained with other flags: dropout_0" in shown.stderr
+    assert [text[:8] for text in shown.stdout.splitlines()[2:4]] == ["| base |", ""]
+    manifest = tmp_path / "data" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["splits"]["dev"]["pairs"] += 1
+    manifest.write_text(json.dumps(content))
+    refused = command.stage("variations", *base, status=2)
+    assert "holds rows trained on other data than" in refused.stderr
+    del content["splits"]["dev"]
+    manifest.write_text(json.dumps(content))
+    refused = command.stage("variations", *base, status=2)
+    assert "has no dev split" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rows=F"], "--rows are A, B, C, D, E, base, big or any of base, num_he"),
+        (["--", "--dropout=0.5"], "may not override the rows. Received: --dropout"),
+        (["--", "--nopre_norm"], "Received: --nopre_norm"),
+        (["--data_dir=/no"], "/no holds no prepared data"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_written(tmp_path, arguments, message):
+    refused = command.stage("variations", *line(tmp_path, "rows"), *arguments, status=2)
+    assert message in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
