@@ -7,7 +7,7 @@ SETUP := $(VENV)/.installed
 
 ALL_TESTS := --override-ini=addopts="-ra --import-mode=importlib"
 
-.PHONY: demo test test-long test-faults test-load lint format constraints clean
+.PHONY: demo bench test test-long test-faults test-load lint format constraints clean
 
 $(SETUP): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -17,6 +17,10 @@ $(SETUP): setup.py constraints.txt
 
 demo: $(SETUP)
 	$(BIN)/python -m t2t_keras.pipelines.demo --work_dir=$(DEMO)
+
+# Beside other software, which is installed into .bench/; takes hours.
+bench: $(SETUP)
+	$(BIN)/python benchmarks/bench.py
 
 test: $(SETUP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile

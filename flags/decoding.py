@@ -18,6 +18,9 @@ flags.DEFINE_float("length_penalty", 0.6, "Exponent of the length penalty.", 0)
 flags.DEFINE_integer(
     "max_extra_length", 50, "How many tokens longer than its input an output may be.", 1
 )
+flags.DEFINE_integer(
+    "max_output_tokens", 0, "The most tokens of an output; 0: no such limit.", 0
+)
 flags.DEFINE_integer("min_length", 0, "Fewest tokens of an output.", 0)
 flags.DEFINE_integer(
     "no_repeat_ngram", 0, "No so many tokens come twice in an output; 0: no rule.", 0
@@ -38,6 +41,7 @@ _OPTIONS = (
     "beam_size",
     "length_penalty",
     "max_extra_length",
+    "max_output_tokens",
     "min_length",
     "no_repeat_ngram",
     "sample",

@@ -110,7 +110,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "base": BASE,
     "big": BIG,
     "base_en_fr": {**BASE, **ENGLISH_FRENCH},
-    # Section 6.1: less dropout, since there are eight times as many sentences.
+    # Section 6.1.
     "big_en_fr": {**BIG, **ENGLISH_FRENCH, "dropout": 0.1},
     "parsing": PARSING,
     **{

@@ -30,6 +30,12 @@ def main() -> None:
         training_flops,
     )
 
+    given = [n for n in (*presets.BASE, "mean_length") if FLAGS[n].present]
+    if FLAGS.model_dir and given:
+        raise ValueError(
+            "What --model_dir was trained with is known: it goes without "
+            f"--{', --'.join(given)}."
+        )
     name, arguments, run = _of_model() if FLAGS.model_dir else _of_preset()
     steps, pairs, lengths = run["steps"], run["pairs"], run["lengths"]
     source_length, target_length = lengths

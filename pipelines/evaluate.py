@@ -44,7 +44,6 @@ flags.DEFINE_integer(
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
     from t2t_keras.evaluation.bleu import (
         check_flavours,
@@ -56,61 +55,66 @@ def main() -> None:
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
         raise ValueError("--reference goes with --source or --hypothesis.")
+    check_flavours(FLAGS.scores)
     target_lang = languages.TARGET_LANG.value
-    perplexity = None
     if FLAGS.hypothesis:
-        hypothesis_path, reference_path = Path(FLAGS.hypothesis), Path(FLAGS.reference)
-        hypotheses = list(read_lines(hypothesis_path))
+        reference_path, hypothesis_path = Path(FLAGS.reference), Path(FLAGS.hypothesis)
+        references = _aligned(reference_path)
+        hypotheses = _aligned(hypothesis_path, reference_path, len(references))
     elif FLAGS.model_dir:
         directory = Path(FLAGS.model_dir)
         manifest = ModelDir(directory).config["data"]
         target_lang = manifest["target_lang"]
-        if not FLAGS.source and FLAGS.split not in manifest["splits"]:
-            raise ValueError(
-                f"{directory} has no {FLAGS.split} split: its data were prepared "
-                f"without --{FLAGS.split}_source. Give --source and --reference."
+        if FLAGS.source:
+            source_path, reference_path = Path(FLAGS.source), Path(FLAGS.reference)
+            # A file named like a split is not that split.
+            name = f"file.{source_path.name.partition('.')[0]}"
+        else:
+            name = FLAGS.split
+            if name not in manifest["splits"]:
+                raise ValueError(
+                    f"{directory} has no {name} split: its data were prepared without "
+                    f"--{name}_source. Give --source and --reference."
+                )
+            source_path, reference_path = (
+                text_path(directory, name, side) for side in ("source", "target")
             )
-        source_path = Path(FLAGS.source or text_path(directory, FLAGS.split, "source"))
-        reference_path = Path(
-            FLAGS.reference or text_path(directory, FLAGS.split, "target")
-        )
-        name = source_path.stem if FLAGS.source else FLAGS.split
-        hypothesis_path = Path(
-            FLAGS.hypothesis_output or directory / f"hypotheses.{name}.txt"
-        )
-        sources = list(read_lines(source_path))
-        references = list(read_lines(reference_path))
-        _check_aligned(source_path, len(sources), reference_path, len(references))
-        check_flavours(FLAGS.scores)
-        hypotheses, perplexity = _translate(sources, references)
-        with stage.open_output(str(hypothesis_path)) as file:
-            file.writelines(f"{text}\n".encode() for text in hypotheses)
-        stage.report(f"Wrote the translations: {hypothesis_path}")
+        references = _aligned(reference_path)
+        sources = _aligned(source_path, reference_path, len(references))
     else:
         raise ValueError("Either --model_dir or --hypothesis must be given.")
-    references = list(read_lines(reference_path))
-    _check_aligned(hypothesis_path, len(hypotheses), reference_path, len(references))
+    baseline = (
+        _aligned(Path(FLAGS.baseline), reference_path, len(references))
+        if FLAGS.baseline
+        else None
+    )
+    perplexity = None
+    if not FLAGS.hypothesis:
+        hypotheses, perplexity = _translate(sources, references)
+        path = FLAGS.hypothesis_output or str(directory / f"hypotheses.{name}.txt")
+        with stage.open_output(path) as file:
+            file.writelines(f"{text}\n".encode() for text in hypotheses)
+        stage.report(f"Wrote the translations: {path}")
     scores = score_translations(hypotheses, references, FLAGS.scores, target_lang)
     for score in scores:
         print(score)
+    comparisons = []
     if perplexity:
         print(perplexity)
-    if FLAGS.baseline:
-        baseline = list(read_lines(FLAGS.baseline))
-        _check_aligned(
-            Path(FLAGS.baseline), len(baseline), reference_path, len(references)
-        )
-        for comparison in compare_translations(
+    if baseline:
+        comparisons = compare_translations(
             hypotheses,
             baseline,
             references,
             FLAGS.scores,
             target_lang,
             FLAGS.bootstrap_samples,
-        ):
+        )
+        for comparison in comparisons:
             print(comparison)
     if perplexity:
         record = {
+            "source": str(source_path),
             "weights": [
                 ModelDir(directory).weights_path(c).name for c in FLAGS.checkpoint
             ],
@@ -121,18 +125,26 @@ def main() -> None:
                 "per_token": perplexity.per_token,
                 "per_word": perplexity.per_word,
             },
+            "comparisons": [comparison._asdict() for comparison in comparisons],
         }
         write_atomically(
             directory / f"scores.{name}.json", json.dumps(record, indent=2).encode()
         )
 
 
-def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:
-    if lines != references:
+def _aligned(
+    path: Path, reference: Path | None = None, lines: int | None = None
+) -> list[str]:
+    """Reads a file that has as many lines as the references."""
+    from t2t_keras.data.lines import read_lines
+
+    texts = list(read_lines(path))
+    if reference and len(texts) != lines:
         raise ValueError(
-            f"{path} has {lines} lines, but {reference} has {references}: line "
-            f"{min(lines, references) + 1} has no counterpart."
+            f"{path} has {len(texts)} lines, but {reference} has {lines}: line "
+            f"{min(len(texts), lines or 0) + 1} has no counterpart."
         )
+    return texts
 
 
 def _translate(

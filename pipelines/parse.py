@@ -70,7 +70,7 @@ def main() -> None:
         parsed.append(retag(tree, gold[len(parsed)]))
         if not len(parsed) % _WINDOW:
             stage.report(f"{len(parsed):,} of {len(gold):,} sentences")
-    name = Path(FLAGS.trees[0]).name.partition(".")[0]
+    name = Path(FLAGS.trees[0]).resolve().name.partition(".")[0]
     directory = Path(FLAGS.model_dir)
     path = directory / f"parsed.{name}.trees" if FLAGS.output == "-" else FLAGS.output
     with stage.open_output(str(path)) as output:
@@ -89,7 +89,7 @@ def main() -> None:
         },
     }
     write_atomically(
-        directory / f"scores.{name}.json", json.dumps(record, indent=2).encode()
+        directory / f"scores.parsed.{name}.json", json.dumps(record, indent=2).encode()
     )
 
 

@@ -27,7 +27,15 @@ flags.DEFINE_list(
     ["base", "A", "B", "C", "D", "E", "big"],
     "Rows to train: the paper's letters, or names of single rows such as num_heads_1.",
 )
+flags.DEFINE_string(
+    "row_score",
+    "bleu",
+    "The BLEU of the table, as of --scores of t2t-evaluate. The paper's own is "
+    "bleu_moses_split.",
+)
 _RESULTS = "variations.json"
+_OF_REPORTS = ("log_format", "report_seconds", "verbosity", "bleu_sentences")
+"""Flags of t2t-train that change what is shown, and nothing of what is trained."""
 _SHOWN = (
     "num_layers",
     "d_model",
@@ -46,16 +54,24 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: Flags of t2t-train for all rows.
     """
+    from t2t_keras.evaluation.bleu import check_flavours
     from t2t_keras.files import write_atomically
 
     rows, base = _rows(), preset.preset_values()
     _check_arguments(arguments, base)
+    check_flavours([FLAGS.row_score])
+    _check_rows(rows, base)
     directory = Path(FLAGS.output_dir)
     path = directory / _RESULTS
     record = _record(path)
     results = record["rows"]
     wanted: dict[str, dict[str, Any]] = {
-        row: {"values": vary(base, row), "arguments": arguments} for row in VARIATIONS
+        row: {
+            "values": vary(base, row),
+            "arguments": [a for a in arguments if _name(a) not in _OF_REPORTS],
+            "score": FLAGS.row_score,
+        }
+        for row in VARIATIONS
     }
     for number, row in enumerate(rows, 1):
         if results.get(row, {}).get("wanted") == wanted[row]:
@@ -72,19 +88,44 @@ def main(arguments: list[str]) -> int:
             return status
         results[row] = {"wanted": wanted[row], **_result(directory / row)}
         write_atomically(path, json.dumps(record, indent=2).encode())
+        _write_table(directory, results, wanted)
+    sys.stdout.write(_write_table(directory, results, wanted))
+    return 0
+
+
+def _write_table(
+    directory: Path, results: dict[str, Any], wanted: dict[str, dict[str, Any]]
+) -> str:
+    from t2t_keras.files import write_atomically
+
     found = [row for row in VARIATIONS if row in results]
     alike = [row for row in found if results[row]["wanted"] == wanted[row]]
     if others := [row for row in found if row not in alike]:
         stage.report(f"Left out, since trained with other flags: {', '.join(others)}")
     table = _table({row: results[row] for row in alike})
     write_atomically(directory / "variations.md", table.encode())
-    sys.stdout.write(table)
-    return 0
+    return table
+
+
+def _name(argument: str) -> str:
+    """Returns the flag's name of an argument such as --name=value."""
+    return argument.lstrip("-").split("=")[0]
+
+
+def _check_rows(rows: list[str], base: dict[str, Any]) -> None:
+    """Finds rows that cannot be built before any is trained."""
+    from t2t_keras.analysis.flops import count_parameters
+
+    for row in rows:
+        try:
+            count_parameters({"source_vocab_size": 1, **vary(base, row)})
+        except ValueError as error:
+            raise ValueError(f"Row {row} cannot be trained. {error}") from error
 
 
 def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
     """Makes sure that nothing overrides what the rows are made of."""
-    names = {a.lstrip("-").split("=")[0] for a in arguments if a.startswith("-")}
+    names = {_name(a) for a in arguments if a.startswith("-")}
     reserved = {*base, "data_dir", "model_dir", "preset"}
     for name in sorted(names):
         if name in reserved or name.removeprefix("no") in reserved:
@@ -153,7 +194,10 @@ def _train(model_dir: Path, values: dict[str, Any], arguments: list[str]) -> int
     for name, command in (
         ("train", [*train, *arguments]),
         # The checkpoints of Table 3 are not averaged (section 6.2).
-        ("evaluate", ["--split=dev", "--checkpoint=latest", "--scores=bleu"]),
+        (
+            "evaluate",
+            ["--split=dev", "--checkpoint=latest", f"--scores={FLAGS.row_score}"],
+        ),
     ):
         print(f"$ t2t-{name} {shlex.join([directory, *command])}", file=sys.stderr)
         if status := child.run(name, directory, *command):
@@ -178,13 +222,13 @@ def _result(model_dir: Path) -> dict[str, Any]:
 
 def _table(results: dict[str, Any]) -> str:
     """Returns Table 3 in Markdown, the paper's figures beside this run's."""
-    figures = ("perplexity", "BLEU", "parameters x 10^6")
+    figures = ("perplexity", FLAGS.row_score, "parameters x 10^6")
     head = ["row", "", *_SHOWN, "steps"]
     head += [heading for name in figures for heading in (name, "the paper's")]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, result in results.items():
         paper = VARIATIONS[row]
-        values = result["wanted"]["values"]
+        values = dict(result["wanted"]["values"])
         values["d_k"] = values["d_k"] or values["d_model"] // values["num_heads"]
         values["d_v"] = values["d_v"] or values["d_k"]
         cells = [
@@ -204,7 +248,7 @@ def _table(results: dict[str, Any]) -> str:
     note = (
         "Perplexity per token and BLEU of the last checkpoint on this run's dev split "
         f"({'; '.join(sorted(signatures))}); the paper's on newstest2013, English to "
-        "German."
+        "German, tokenized BLEU with compounds split."
     )
     return "\n".join([*lines, "", note, ""])
 

@@ -26,9 +26,10 @@ def main() -> None:
     """Runs the stage."""
     from tqdm import tqdm
 
-    from t2t_keras.analysis.attention_maps import attention_maps
+    from t2t_keras.analysis.attention_maps import MAX_TOKENS, attention_maps
     from t2t_keras.analysis.attention_plot import draw_heat_maps, draw_lines
     from t2t_keras.analysis.explorer import explorer_page
+    from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.files import write_atomically
     from t2t_keras.model_dir import ModelDir
@@ -42,8 +43,16 @@ def main() -> None:
     model = model_dir.load_model(FLAGS.checkpoint[0])
     target = FLAGS.target_text
     if target is None:
-        translator = Translator(model, model_dir.tokenizers)
+        options = decoding.search_options()
+        # More could not be drawn.
+        most = min(options["max_output_tokens"] or MAX_TOKENS, MAX_TOKENS)
+        options["max_output_tokens"] = most
+        translator = Translator(model, model_dir.tokenizers, SearchOptions(**options))
         target = translator.translate([FLAGS.source_text])[0][0].text
+        if not target:
+            raise ValueError(
+                "The model's translation has no words. --target_text gives another."
+            )
         stage.report(f"Translation: {target}")
     maps = attention_maps(model, model_dir.tokenizers, FLAGS.source_text, target)
     directory = Path(FLAGS.output_dir)
@@ -69,7 +78,7 @@ def run() -> None:
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
         paths.OUTPUT_DIR,
-        decoding.CHECKPOINT,
+        decoding,
     ]
     required = ["model_dir", "source_text", "output_dir"]
     stage.run(main, __name__, shared, required)

@@ -9,6 +9,9 @@ from typing import Any
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
 
 _LEAST_WEIGHT = 0.01
+# A dollar sign is a token like others, and begins no formula.
+_WORDS = {"fontsize": 8, "parse_math": False}
+_LABELS = {"fontsize": 7, "parse_math": False}
 
 
 def head_colours(heads: int) -> list[str]:
@@ -42,9 +45,9 @@ def draw_lines(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
         panel.set(xlim=(-1.05, 2.05), ylim=(max(rows, columns) - 0.5, -0.5))
         panel.axis("off")
         for row, token in enumerate(attention.query_tokens):
-            panel.text(-0.04, row, token, ha="right", va="center", fontsize=8)
+            panel.text(-0.04, row, token, ha="right", va="center", **_WORDS)
         for column, token in enumerate(attention.key_tokens):
-            panel.text(1.04, column, token, ha="left", va="center", fontsize=8)
+            panel.text(1.04, column, token, ha="left", va="center", **_WORDS)
         lines, tints = [], []
         for head in chosen:
             for row in range(rows):
@@ -79,8 +82,8 @@ def draw_heat_maps(attention: AttentionMap, paths: Sequence[str | Path]) -> None
     for head, panel in enumerate(panels):
         picture = panel.imshow(attention.weights[head], vmin=0, vmax=1, cmap="viridis")
         panel.set_title(f"head {head + 1}", fontsize=9, color=colours[head])
-        panel.set_xticks(range(columns), attention.key_tokens, rotation=90, fontsize=7)
-        panel.set_yticks(range(rows), attention.query_tokens, fontsize=7)
+        panel.set_xticks(range(columns), attention.key_tokens, rotation=90, **_LABELS)
+        panel.set_yticks(range(rows), attention.query_tokens, **_LABELS)
         panel.tick_params(length=0)
     figure.colorbar(picture, ax=panels, shrink=0.6, pad=0.01).ax.tick_params(
         labelsize=7

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from t2t_keras.layers.attention import MultiHeadAttention
 
-_HEADS = 8
+HEADS = 8
+"""Heads of the attention that is measured."""
 
 
 class LayerKind(NamedTuple):
@@ -36,14 +37,14 @@ class LayerKind(NamedTuple):
 
 LAYERS: dict[str, LayerKind] = {
     "self-attention": LayerKind(
-        "O(n^2 d)", "O(1)", "O(1)", 2, lambda d, r, k: MultiHeadAttention(_HEADS, d)
+        "O(n^2 d)", "O(1)", "O(1)", 2, lambda d, r, k: MultiHeadAttention(HEADS, d)
     ),
     "restricted": LayerKind(
         "O(r n d)",
         "O(1)",
         "O(n/r)",
         1,
-        lambda d, r, k: MultiHeadAttention(_HEADS, d, attention_window=r),
+        lambda d, r, k: MultiHeadAttention(HEADS, d, attention_window=r),
     ),
     "LSTM": LayerKind(
         "O(n d^2)",
@@ -116,8 +117,8 @@ def measure(
         ValueError: If a size is no multiple of the 8 heads.
     """
     for d in sizes:
-        if d % _HEADS:
-            raise ValueError(f"Sizes are multiples of {_HEADS}. Received: {d}")
+        if d % HEADS:
+            raise ValueError(f"Sizes are multiples of {HEADS}. Received: {d}")
     for d, n in itertools.product(sizes, lengths):
         x = tf.random.stateless_normal([batch, n, d], [n, d])
         passes = {

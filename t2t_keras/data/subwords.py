@@ -17,6 +17,9 @@ from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 _MOST_DISTINCT_WORDS = 100_000
 """How many words the word piece vocabulary is learned from, the frequent ones."""
 
+_COUNTED_WORDS = 10_000_000
+"""How many words of running text it is learned from at most."""
+
 
 class SentencePieceTokenizer(Tokenizer):
     """SentencePiece, for byte-pair encoding and the unigram model.
@@ -167,8 +170,12 @@ class WordPieceTokenizer(Tokenizer):
         # The learner's time grows with the number of distinct words, most of which
         # occur once or twice in a large corpus and hardly sway it.
         frequent = counts.most_common(_MOST_DISTINCT_WORDS)
+        # It takes the words one by one, and no piece that is rarer than ten: only the
+        # counts' proportions matter, so a large corpus is counted as a smaller one,
+        # and a small one as ten times itself.
+        scale = min(10.0, _COUNTED_WORDS / counts.total())
         words = tf.data.Dataset.from_generator(
-            lambda: ([word] * count for word, count in frequent),
+            lambda: ([word] * round(scale * count) for word, count in frequent),
             output_signature=tf.TensorSpec([None], tf.string),
         ).map(lambda words: tf_text.normalize_utf8(words, "NFKC"))
         pieces = keras_nlp.tokenizers.compute_word_piece_vocabulary(

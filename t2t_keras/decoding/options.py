@@ -12,6 +12,8 @@ class SearchOptions:
         length_penalty: Exponent of the length penalty. Default 0.6.
         max_extra_length: How many tokens longer than its source an output may be.
             Default 50.
+        max_output_tokens: The most tokens of an output, its end counted, however long
+            its source; 0 for no such limit. Default 0.
         n_best: How many hypotheses must be the best that there are. Default 1.
         min_length: Fewest tokens of an output, its end not counted. Default 0.
         no_repeat_ngram: No sequence of so many tokens comes twice in an output; 0 for
@@ -32,6 +34,7 @@ class SearchOptions:
     beam_size: int = 4
     length_penalty: float = 0.6
     max_extra_length: int = 50
+    max_output_tokens: int = 0
     n_best: int = 1
     min_length: int = 0
     no_repeat_ngram: int = 0
@@ -47,6 +50,7 @@ class SearchOptions:
             ("n_best", 1),
             ("length_penalty", 0),
             ("max_extra_length", 1),
+            ("max_output_tokens", 0),
             ("min_length", 0),
             ("no_repeat_ngram", 0),
             ("top_k", 0),
@@ -58,6 +62,12 @@ class SearchOptions:
             raise ValueError(
                 "There are no more hypotheses than beams. Received: "
                 f"n_best={self.n_best}, beam_size={self.beam_size}"
+            )
+        if 0 < self.max_output_tokens < self.min_length:
+            raise ValueError(
+                "An output cannot be as long as min_length asks. Received: "
+                f"min_length={self.min_length}, "
+                f"max_output_tokens={self.max_output_tokens}"
             )
         if self.no_repeat_ngram == 1:
             raise ValueError("no_repeat_ngram is 0, or at least 2. Received: 1")

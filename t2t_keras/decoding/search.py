@@ -118,6 +118,8 @@ def search(
         prefix = tf.zeros([batch, 0], tf.int32)
     limit = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
     limit += options.max_extra_length
+    if options.max_output_tokens:
+        limit = tf.minimum(limit, options.max_output_tokens)
     limit = tf.maximum(limit, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
     steps = tf.reduce_max(tf.concat([limit, [0]], axis=0))
     candidates = min(2 * beam_size, ensemble.vocab_size)

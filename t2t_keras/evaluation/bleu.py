@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
@@ -25,14 +25,17 @@ class Score(NamedTuple):
         name: A key of `FLAVOURS`.
         value: The score: 0 to 100; of TER, 0 and up, the less the better.
         signature: sacreBLEU's signature, which makes it comparable.
+        lengths: Of BLEU: its tokens, and its brevity penalty.
     """
 
     name: str
     value: float
     signature: str
+    lengths: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.value:.2f}  ({self.signature})"
+        text = f"{self.name} {self.value:.2f}  ({self.signature})"
+        return f"{text}  {self.lengths}" if self.lengths else text
 
 
 class Comparison(NamedTuple):
@@ -110,8 +113,10 @@ FLAVOURS: dict[str, _Flavour] = {
     "bleu_lc": _Flavour(lambda: BLEU(lowercase=True)),
     "bleu_intl": _Flavour(lambda: BLEU(tokenize="intl")),
     "bleu_intl_lc": _Flavour(lambda: BLEU(tokenize="intl", lowercase=True)),
-    "bleu_moses": _Flavour(_multi_bleu, _moses, "moses"),
-    "bleu_moses_split": _Flavour(_multi_bleu, _moses_split, "moses+compounds"),
+    "bleu_moses": _Flavour(_multi_bleu, _moses, "unicode-punct+moses"),
+    "bleu_moses_split": _Flavour(
+        _multi_bleu, _moses_split, "unicode-punct+moses+compounds"
+    ),
     "bleu_none": _Flavour(lambda: BLEU(tokenize="none", force=True)),
     "chrf": _Flavour(CHRF),
     "ter": _Flavour(TER),
@@ -120,7 +125,8 @@ FLAVOURS: dict[str, _Flavour] = {
 
 "bleu" is sacreBLEU's default: 13a tokenization, cased. "intl" is its international
 tokenization, "lc" lower-cases, "none" is for text that is tokenized already. "moses"
-is tokenized BLEU as older papers report it; with "split" also compounds are split at
+is tokenized BLEU as older papers report it, after Moses' script that replaces Unicode
+punctuation; with "split" also compounds are split at
 hyphens, as in the paper's own English-German scores (Tensor2Tensor's get_ende_bleu.sh).
 "chrf" is chrF2, "ter" the translation edit rate.
 """
@@ -183,7 +189,12 @@ def score_translations(
         metric = flavour.metric()
         result = metric.corpus_score(edit(hypotheses), [edit(references)])
         signature = _signature(flavour, lang, metric.get_signature())
-        scores.append(Score(name, result.score, signature))
+        lengths = (
+            f"{result.sys_len:,} tokens for {result.ref_len:,}, brevity {result.bp:.3f}"
+            if isinstance(result, BLEUScore)
+            else ""
+        )
+        scores.append(Score(name, result.score, signature, lengths))
     return scores
 
 
@@ -226,12 +237,14 @@ def compare_translations(
         [(key, signature)] = signatures.items()
         # Their type has the names of systems too, which stand under another key.
         there, here = cast(list[Any], results[key])
+        # Between equal systems there is no difference that chance could explain less.
+        p_value = here.p_value if here.score != there.score else 1.0
         comparisons.append(
             Comparison(
                 name,
                 there.score,
                 here.score,
-                here.p_value,
+                p_value,
                 _signature(flavour, lang, signature),
             )
         )

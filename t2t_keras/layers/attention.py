@@ -35,8 +35,9 @@ class MultiHeadAttention(keras.layers.Layer):
             the paper's own code.
         seed: Seed of initializers and dropout. Default 0.
         attention_window: Of self-attention: each position attends only to those at
-            most half of this away, in time and memory that grow with the length, not
-            with its square (section 4, r). Default None: to all.
+            most half of this away (section 4, r), in time and memory that grow with the
+            length, not with its square, unless the weights are asked for or a cache is
+            given. Default None: to all.
 
     Call arguments:
         query: `[batch, query, d_model]` float.

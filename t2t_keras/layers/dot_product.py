@@ -41,6 +41,17 @@ def scaled_dot_product_attention(
     return tf.matmul(dropped, value), weights
 
 
+def _as_rank_4(mask: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Returns a mask as `[batch or 1, heads or 1, length or 1, length]`."""
+    mask = tf.convert_to_tensor(mask)
+    missing = 4 - (mask.shape.rank or 4)
+    mask = mask[(tf.newaxis,) * missing] if missing else mask
+    mask = tf.ensure_shape(mask, [None] * 4)
+    rows = 1 if mask.shape[2] == 1 else length
+    shape = tf.shape(mask)
+    return tf.broadcast_to(mask, [shape[0], shape[1], rows, length])
+
+
 def windowed_attention(
     query: tf.Tensor,
     key: tf.Tensor,
@@ -94,6 +105,7 @@ def windowed_attention(
     # [blocks, block, 3 block]
     visible = is_near & is_real[:, tf.newaxis]
     if mask is not None:
+        mask = _as_rank_4(mask, length)
         rows, columns = (
             tf.minimum(queries, length - 1),
             tf.clip_by_value(keys, 0, length - 1),

@@ -83,6 +83,19 @@ def test_what_cannot_be_drawn_is_refused(toy, source, target, named):
         attention_maps(*toy, source, target)
 
 
+def test_a_dollar_sign_begins_no_formula(maps, tmp_path):
+    strange = ["$$", r"$\frac$", "$^$"]
+    attention = maps[0]._replace(
+        query_tokens=[*strange, *maps[0].query_tokens[3:]],
+        key_tokens=[*strange, *maps[0].key_tokens[3:]],
+    )
+    for draw in (draw_lines, draw_heat_maps):
+        draw(attention, [tmp_path / "drawn.svg"])
+        text = (tmp_path / "drawn.svg").read_text(encoding="utf-8")
+        for word in strange:
+            assert f">{word}<" in text
+
+
 def test_pictures_hold_every_head_and_word(maps, tmp_path):
     for number, attention in enumerate((maps[0], maps[-1])):
         for draw in (draw_lines, draw_heat_maps):

@@ -57,6 +57,12 @@ def test_frequent_words_become_one_token(kind, expected):
     assert tokens(pair.source, "hello world") == expected
 
 
+def test_word_pieces_may_be_as_rare_as_words_are():
+    rare = [(f"w{chr(97 + n % 26)}{chr(97 + n // 26)} x", "x") for n in range(400)]
+    pair = TokenizerPair.train(lambda: rare, "wordpiece", 500, False)
+    assert pair.source.vocab_size > 400
+
+
 def test_each_value_of_subword_is_another_algorithm(shared):
     scores = {}
     for kind in ("bpe", "unigram"):

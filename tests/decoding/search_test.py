@@ -241,6 +241,13 @@ def test_constraints_are_kept(model):
     source = sources(seed=13, number=12)
     for hypotheses in search(model, source, min_length=9):
         assert len(hypotheses[0][0]) >= 9
+    for beam_size in (1, 4):
+        limits = {"beam_size": beam_size, "min_length": 4, "max_output_tokens": 5}
+        for hypotheses in search(model, source, **limits):
+            # A beam that found fewer fills up with impossible ones.
+            found = [tokens for tokens, score in hypotheses if score > -1e6]
+            assert {len(tokens) for tokens in found} <= {4, 5}
+            assert found
     free = search(model, source, max_extra_length=12, min_length=12)
     ruled = search(model, source, max_extra_length=12, min_length=12, no_repeat_ngram=2)
 

@@ -142,6 +142,26 @@ def test_windowed_attention_equals_attention_under_its_mask(window, kind):
     np.testing.assert_allclose(output[1, :, :9], expected[1, :, :9], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "shape", [(6,), (6, 6), (1, 6, 6), (2, 1, 1, 6), (1, 1, 6, 1), (1, 1, 1, 1)]
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_window_takes_all_masks_that_broadcast(shape, known):
+    q, k, v = (random((2, 3, 6, 4), seed) for seed in range(3))
+    mask = np.random.default_rng(3).random(shape) < 0.7
+    rank_or_sizes = shape if known else [None] * len(shape)
+
+    @tf.function(input_signature=[tf.TensorSpec(rank_or_sizes, tf.bool)])
+    def attend(mask):
+        return windowed_attention(q, k, v, mask, window=4)
+
+    near = window_mask(6, 6, 4)
+    expected, weights = scaled_dot_product_attention(q, k, v, near & mask)
+    seen = np.any(np.broadcast_to(near & mask, weights.shape), axis=-1)
+    np.testing.assert_allclose(attend(mask)[seen], expected[seen], atol=1e-6)
+    assert seen.sum() > 3
+
+
 def test_a_window_mask_by_hand():
     expected = [
         [1, 1, 0, 0],

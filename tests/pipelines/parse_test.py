@@ -67,7 +67,7 @@ def test_trees_are_parsed_again_scored_and_kept(work):
     assert parsed.read_text().startswith(first)
     gold = [simplify(tree) for tree in read_trees(work / "dev.mrg")]
     assert list(map(simplify, read_trees(parsed))) == list(filter(None, gold))
-    record = json.loads((work / "model" / "scores.trees.json").read_text())
+    record = json.loads((work / "model" / "scores.parsed.trees.json").read_text())
     assert record["score"]["f1"] == 100
     assert record["score"]["sentences"] == 5
     assert record["weights"] == ["weights-00000300.npz"]

@@ -318,7 +318,7 @@ def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):
             "evaluate",
             ["--hypothesis=/no/a", "--reference=/no/b"],
             2,
-            "No such file: /no/a",
+            "No such file: /no/b",
         ),
         ("translate", ["--bream_size=3"], 2, "bream_size"),
         ("launch", [], 2, "The flags of t2t-train come after --"),
@@ -350,6 +350,33 @@ def test_invalid_input_to_translate_names_the_line(work):
     assert (
         f"{work}/train.tsv has 200 lines, but {work}/dev.tsv has 20" in unequal.stderr
     )
+
+
+def test_evaluation_finds_mistakes_before_it_decodes(work, tmp_path):
+    shutil.copytree(work / "model", tmp_path / "model")
+    of_dev = [f"--model_dir={tmp_path}/model", "--split=dev"]
+    short = tmp_path / "short.txt"
+    short.write_text("RED\n")
+    before = sorted((tmp_path / "model").iterdir())
+    for flag, message in (
+        (f"--baseline={short}", f"{short} has 1 lines, but"),
+        ("--baseline=/no/such", "/no/such"),
+        ("--scores=bleu,meteor", "Received: meteor"),
+    ):
+        refused = command.stage("evaluate", *of_dev, flag, status=2)
+        assert message in refused.stderr
+        assert refused.stdout == ""
+        assert sorted((tmp_path / "model").iterdir()) == before
+    command.stage("evaluate", *of_dev)
+    record = (tmp_path / "model" / "scores.dev.json").read_text()
+    # Another text of that name is another text.
+    (tmp_path / "dev.txt").write_text("red\n")
+    own = [f"--source={tmp_path}/dev.txt", f"--reference={short}", of_dev[0]]
+    command.stage("evaluate", *own, f"--baseline={short}")
+    assert (tmp_path / "model" / "scores.dev.json").read_text() == record
+    found = json.loads((tmp_path / "model" / "scores.file.dev.json").read_text())
+    assert found["source"] == f"{tmp_path}/dev.txt"
+    assert [c["name"] for c in found["comparisons"]] == ["bleu", "chrf"]
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,8 @@ def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
         (["--rows=F"], "--rows are A, B, C, D, E, base, big or any of base, num_he"),
         (["--", "--dropout=0.5"], "may not override the rows. Received: --dropout"),
         (["--", "--nopre_norm"], "Received: --nopre_norm"),
+        (["--num_heads=4", "--d_model=12"], "Row num_heads_16 cannot be trained."),
+        (["--row_score=meteor"], "Received: meteor"),
         (["--data_dir=/no"], "/no holds no prepared data"),
     ],
 )

@@ -1,0 +1,133 @@
+"""What every measured program shares: its sizes, its clock, its line of output.
+
+Peers run these programs with their own Python: nothing but the standard library here.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+LEARNING_RATE = 1e-4
+"""Adam's, of all: what it is does not matter to the time of a step."""
+
+
+def sizes(description: str | None) -> argparse.ArgumentParser:
+    """Returns a parser of the flags that all programs understand."""
+    parser = argparse.ArgumentParser(description=description)
+    for name, value in {
+        "num_layers": 6,
+        "d_model": 512,
+        "d_ff": 2048,
+        "num_heads": 8,
+        "vocab_size": 8000,
+    }.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument(
+        "--precision", choices=["float32", "bfloat16", "int8"], default="float32"
+    )
+    return parser
+
+
+def model_arguments(sizes: argparse.Namespace) -> dict[str, int]:
+    """Returns the sizes that this project's Transformer takes under these names."""
+    return {
+        name: getattr(sizes, name)
+        for name in ("num_layers", "d_model", "d_ff", "num_heads")
+    }
+
+
+def training_sizes(description: str | None) -> argparse.Namespace:
+    """Parses the flags of a program that trains."""
+    parser = sizes(description)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--length", type=int, default=32)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--label_smoothing", type=float, default=0.1)
+    parser.add_argument("--warmup", type=int, default=3, help="steps not counted")
+    parser.add_argument("--steps", type=int, default=8, help="steps counted")
+    return parser.parse_args()
+
+
+def decoding_sizes(description: str | None) -> argparse.Namespace:
+    """Parses the flags of a program that decodes."""
+    parser = sizes(description)
+    parser.add_argument("--streams", type=int, default=1, help="batches at once")
+    parser.add_argument("--threads", type=int, default=0, help="of each stream")
+    parser.add_argument("--sentences", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--length", type=int, default=24, help="source tokens")
+    parser.add_argument("--output_length", type=int, default=20)
+    parser.add_argument("--beam_size", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=2, help="runs counted")
+    return parser.parse_args()
+
+
+def random_ids(rows: int, length: int, vocab_size: int, seed: int = 0) -> list[Any]:
+    """Returns rows of ids, none of them one of the first four, which are special."""
+    draw = random.Random(seed)
+    return [[draw.randrange(4, vocab_size) for _ in range(length)] for _ in range(rows)]
+
+
+def report(**figures: Any) -> None:
+    """Prints the figures, and the process's peak memory, as a line of JSON."""
+    kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({**figures, "peak_memory_mb": kibibytes / 1024}), flush=True)
+
+
+def report_training(
+    step: Callable[[], float], sizes: argparse.Namespace, **more: Any
+) -> None:
+    """Takes steps and reports tokens a second of the median step.
+
+    Args:
+        step: Takes one step and returns its loss, so that it has ended.
+        sizes: As of `training_sizes`.
+        **more: Further figures.
+    """
+    losses = [step()]
+    first = time.time() - float(os.environ.get("BENCH_STARTED", "nan"))
+    for _ in range(sizes.warmup - 1):
+        losses.append(step())
+    seconds = []
+    for _ in range(sizes.steps):
+        started = time.perf_counter()
+        losses.append(step())
+        seconds.append(time.perf_counter() - started)
+    assert all(map(math.isfinite, losses)), losses
+    report(
+        rate=2 * sizes.batch * sizes.length / statistics.median(seconds),
+        step_seconds=statistics.median(seconds),
+        first_step_seconds=first,
+        first_loss=losses[0],
+        last_loss=losses[-1],
+        **more,
+    )
+
+
+def report_decoding(
+    decode: Callable[[], list[list[int]]], sizes: argparse.Namespace, **more: Any
+) -> None:
+    """Decodes all sentences and reports how many a second.
+
+    Args:
+        decode: Decodes all and returns their ids.
+        sizes: As of `decoding_sizes`.
+        **more: Further figures.
+    """
+    decode()
+    seconds = []
+    for _ in range(sizes.repeats):
+        started = time.perf_counter()
+        outputs = decode()
+        seconds.append(time.perf_counter() - started)
+    lengths = {len(ids) for ids in outputs}
+    assert len(outputs) == sizes.sentences, len(outputs)
+    assert lengths == {sizes.output_length}, lengths
+    report(rate=sizes.sentences / statistics.median(seconds), **more)

@@ -1,0 +1,52 @@
+"""Decoding of t2t_keras: the search of t2t-translate and of its exports."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import common
+import tensorflow as tf
+
+from t2t_keras import Transformer
+from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.search import Hypotheses, search
+
+sizes = common.decoding_sizes(__doc__)
+tf.config.threading.set_intra_op_parallelism_threads(sizes.threads)
+
+model = Transformer(
+    sizes.vocab_size,
+    **common.model_arguments(sizes),
+    dtype=sizes.precision,
+)
+ensemble = Ensemble([model])
+options = SearchOptions(
+    beam_size=sizes.beam_size,
+    min_length=sizes.output_length,
+    max_output_tokens=sizes.output_length,
+)
+ids = tf.constant(
+    common.random_ids(sizes.sentences, sizes.length, sizes.vocab_size), tf.int32
+)
+
+
+@tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+def decode_batch(source: tf.Tensor) -> Hypotheses:
+    """Searches for a batch."""
+    return search(ensemble, source, options)
+
+
+def best_of(source: tf.Tensor) -> list[list[int]]:
+    """Returns the best hypothesis of each row."""
+    return decode_batch(source).ids[:, 0].numpy().tolist()
+
+
+def decode() -> list[list[int]]:
+    """Translates in batches, so many at once."""
+    starts = range(0, sizes.sentences, sizes.batch)
+    batches = [ids[start : start + sizes.batch] for start in starts]
+    with ThreadPoolExecutor(sizes.streams) as pool:
+        found = [best for batch in pool.map(best_of, batches) for best in batch]
+    return [[i for i in row if i] for row in found]
+
+
+common.report_decoding(decode, sizes, version=tf.__version__)

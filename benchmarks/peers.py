@@ -1,0 +1,36 @@
+"""Python environments of the peers, each with its own TensorFlow or PyTorch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / ".bench"
+
+PEERS: dict[str, list[str]] = {
+    "ctranslate2": ["ctranslate2==4.8.1", "numpy"],
+    "transformers": ["torch==2.13.0", "transformers==5.23.0"],
+    "opennmt-tf": ["OpenNMT-tf[tensorflow]==2.32.0"],
+    "tf-models": ["tf-models-official==2.20.0", "tensorflow==2.20.*"],
+}
+"""What pip installs for each. keras-hub comes with this project."""
+
+
+def python_of(peer: str) -> str:
+    """Returns the path of a peer's Python, which is installed if it is missing.
+
+    Args:
+        peer: A key of `PEERS`; any other name runs with this project's own.
+    """
+    if peer not in PEERS:
+        return sys.executable
+    directory = BENCH / "venvs" / peer
+    python, done = directory / "bin" / "python", directory / "installed"
+    if not done.exists():
+        print(f"Installing {peer} ...", file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-m", "venv", directory], check=True)
+        pip = [python, "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "--upgrade", "pip"], check=True)
+        subprocess.run([*pip, *PEERS[peer]], check=True)
+        done.touch()
+    return str(python)

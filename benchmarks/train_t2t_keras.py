@@ -1,0 +1,47 @@
+"""Training steps of t2t_keras: the ones that t2t-train takes."""
+
+import itertools
+
+import common
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras import Transformer
+from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.trainer import PLACE, Trainer
+
+sizes = common.training_sizes(__doc__)
+
+model = Transformer(
+    sizes.vocab_size,
+    **common.model_arguments(sizes),
+    dropout=sizes.dropout,
+    dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",
+)
+trainer = Trainer(
+    model, Adam(common.LEARNING_RATE), label_smoothing=sizes.label_smoothing
+)
+source, target = (
+    np.array(common.random_ids(sizes.batch, sizes.length, sizes.vocab_size, seed))
+    for seed in (0, 1)
+)
+number = tf.TensorSpec([], tf.int64)
+# Without their sizes, as t2t-train's batches come, which are of any.
+ids = tf.TensorSpec([None, None], tf.int32)
+signature = {"source": ids, "target": ids, "batch_target_tokens": number}
+signature |= dict.fromkeys(PLACE, number)
+batch = {"source": source, "target": target, "batch_target_tokens": target.size}
+batch |= dict.fromkeys(PLACE, 0)
+
+
+def dataset(**_: object) -> tf.data.Dataset:
+    """Repeats one batch, which costs no reading."""
+    return tf.data.Dataset.from_generator(
+        lambda: itertools.repeat(batch), output_signature=signature
+    )
+
+
+parts = iter(trainer.distribute(dataset))
+common.report_training(
+    lambda: trainer.train_step(parts)[0]["loss"], sizes, version=tf.__version__
+)

@@ -1,0 +1,116 @@
+"""What is measured, of whom, and what the machine could do at most."""
+
+from typing import NamedTuple
+
+from t2t_keras.analysis.flops import forward_flops, training_flops
+
+BASE = {
+    "source_vocab_size": 8000,
+    "num_layers": 6,
+    "d_model": 512,
+    "d_ff": 2048,
+    "num_heads": 8,
+}
+
+
+class Contestant(NamedTuple):
+    """A program that is measured.
+
+    Attributes:
+        name: Name in the tables.
+        peer: Whose Python runs it, as of `peers.python_of`.
+        command: The program and its flags.
+    """
+
+    name: str
+    peer: str
+    command: list[str]
+
+
+class Workload(NamedTuple):
+    """Work that contestants do one after another, round by round.
+
+    Attributes:
+        unit: What the rate counts in a second.
+        flops: Operations of one of these.
+        precision: Of the machine's rate that is the limit.
+        contestants: The first is this project's.
+    """
+
+    unit: str
+    flops: float
+    precision: str
+    contestants: list[Contestant]
+
+
+OURS = "t2t_keras"
+
+
+def _training(precision: str, peers: dict[str, str]) -> Workload:
+    flag = f"--precision={precision}"
+    return Workload(
+        "source and target tokens",
+        training_flops(BASE, 32, 32, 1) / 64,
+        precision,
+        [Contestant(OURS, OURS, ["train_t2t_keras.py", flag])]
+        + [Contestant(peer, peer, [script, flag]) for peer, script in peers.items()],
+    )
+
+
+def _decoding(precision: str, beam_size: int, rivals: list[Contestant]) -> Workload:
+    search = [f"--beam_size={beam_size}"]
+    encoder = forward_flops(BASE, 24, 0)
+    beam = forward_flops(BASE, 24, 20) - encoder
+    return Workload(
+        "sentences",
+        encoder + beam_size * beam,
+        precision,
+        [
+            Contestant(
+                OURS,
+                OURS,
+                ["decode_t2t_keras.py", f"--precision={precision}", *search],
+            ),
+            *(r._replace(command=[*r.command, *search]) for r in rivals),
+        ],
+    )
+
+
+_TRAINERS = {
+    "tf-models": "train_tf_models.py",
+    "keras-hub": "train_keras_hub.py",
+    "transformers": "train_transformers.py",
+}
+_STREAMS = ["--streams=2", "--threads=1"]
+"""Twice as fast on two cores as one stream of two threads."""
+_FLOAT32 = [
+    Contestant("CTranslate2", "ctranslate2", ["decode_ctranslate2.py", *_STREAMS]),
+    Contestant("OpenNMT-tf", "opennmt-tf", ["decode_opennmt_tf.py"]),
+]
+_LOW = [
+    _FLOAT32[0]._replace(name="CTranslate2 float32"),
+    Contestant(
+        "CTranslate2 int8",
+        "ctranslate2",
+        ["decode_ctranslate2.py", "--precision=int8", *_STREAMS],
+    ),
+    Contestant(
+        "transformers bfloat16",
+        "transformers",
+        ["decode_transformers.py", "--precision=bfloat16"],
+    ),
+]
+
+WORKLOADS: dict[str, Workload] = {
+    "training, float32": _training(
+        "float32", {**_TRAINERS, "opennmt-tf": "train_opennmt_tf.py"}
+    ),
+    "training, bfloat16": _training("bfloat16", _TRAINERS),
+    **{
+        f"decoding, {name}, {precision}": _decoding(precision, beam_size, rivals)
+        for precision, rivals in (("float32", _FLOAT32), ("bfloat16", _LOW))
+        for name, beam_size in (("beam 4", 4), ("greedy", 1))
+    },
+}
+"""Workloads 1 and 2: 64 pairs of 32 and 32 tokens; 256 sentences of 24 tokens into 20,
+32 at a time."""
