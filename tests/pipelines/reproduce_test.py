@@ -69,7 +69,7 @@ def wmt14(data_dir, lang):
     [
         ("de", ["English to German, base", "English to German, big"]),
         # Its big model differs in the preset alone.
-        ("fr", ["English to French, base"]),
+        pytest.param("fr", ["English to French, base"], marks=pytest.mark.long),
     ],
 )
 def test_a_recipe_runs_from_the_data_to_the_scores(

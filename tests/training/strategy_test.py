@@ -118,7 +118,7 @@ def test_every_replica_draws_masks_of_its_own():
     [
         ("mixed_bfloat16", False),
         pytest.param("mixed_float16", True, marks=pytest.mark.long),
-        ("float32", True),
+        pytest.param("float32", True, marks=pytest.mark.long),
     ],
 )
 def test_precisions_and_xla_work_on_replicas(precision, jit):
