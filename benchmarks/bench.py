@@ -1,6 +1,6 @@
 """Runs workloads side by side with other software and prints the ratios.
 
-python benchmarks/bench.py [--rounds=3] [--only=training] [-- --num_layers=1 ...]
+python benchmarks/bench.py [--rounds=3] [--only=training]
 
 Contestants take turns, one process at a time, so that whatever the machine does meets
 all of them; figures are medians over the rounds. Every run is kept in
@@ -36,7 +36,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
     parser.add_argument("--only", default="", help="part of the workloads' names")
     parser.add_argument("--output", type=Path, default=peers.BENCH)
-    parser.add_argument("flags", nargs="*", help="handed to every program")
     arguments = parser.parse_args()
     chosen = {n: w for n, w in WORKLOADS.items() if arguments.only in n}
     if not chosen:
@@ -66,8 +65,7 @@ def measure(name: str, workload: Workload, arguments: argparse.Namespace) -> Run
     runs: Runs = {c.name: [] for c in everyone}
     for number in range(1, arguments.rounds + 1):
         for contestant in everyone:
-            flags = [] if contestant is machine else arguments.flags
-            found = run(pythons[contestant.name], [*contestant.command, *flags])
+            found = run(pythons[contestant.name], contestant.command)
             runs[contestant.name].append(found)
             print(
                 f"{name}, round {number} of {arguments.rounds}: {contestant.name} "

@@ -19,7 +19,7 @@ flags.DEFINE_integer(
     "max_extra_length", 50, "How many tokens longer than its input an output may be.", 1
 )
 flags.DEFINE_integer(
-    "max_output_tokens", 0, "The most tokens of an output; 0: no such limit.", 0
+    "max_output_tokens", 0, "The most tokens of an output, its end too; 0: no limit.", 0
 )
 flags.DEFINE_integer("min_length", 0, "Fewest tokens of an output.", 0)
 flags.DEFINE_integer(

@@ -34,17 +34,18 @@ def main() -> None:
     from t2t_keras.analysis.complexity_plot import draw_complexity
     from t2t_keras.files import write_atomically
 
-    lengths, sizes = _numbers("lengths", 2), _sizes()
-    directory = Path(FLAGS.output_dir)
-    directory.mkdir(parents=True, exist_ok=True)
+    lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
     settings = {
         "window": FLAGS.window,
         "kernel": FLAGS.kernel,
         "batch": FLAGS.measured_sequences,
         "repeats": FLAGS.repeats,
     }
+    measured = measure(lengths, sizes, **settings)
+    directory = Path(FLAGS.output_dir)
+    directory.mkdir(parents=True, exist_ok=True)
     measurements = []
-    for measurement in measure(lengths, sizes, **settings):
+    for measurement in measured:
         measurements.append(measurement)
         stage.report(
             f"d {measurement.d:,}, n {measurement.n:,}, {measurement.layer}: "
@@ -80,18 +81,6 @@ def _numbers(flag: str, least: int) -> list[int]:
             f"Received: {','.join(values)}"
         )
     return numbers
-
-
-def _sizes() -> list[int]:
-    from t2t_keras.analysis.complexity import HEADS
-
-    sizes = _numbers("sizes", 1)
-    if any(size % HEADS for size in sizes):
-        raise ValueError(
-            f"--sizes are multiples of the {HEADS} heads. Received: "
-            f"{','.join(map(str, sizes))}"
-        )
-    return sizes
 
 
 def _table(measurements: "list[Measurement]", lengths: list[int]) -> str:

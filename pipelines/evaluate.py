@@ -17,6 +17,7 @@ from t2t_keras.pipelines import stage
 
 if TYPE_CHECKING:
     from t2t_keras.evaluation.perplexity import Perplexity
+    from t2t_keras.model_dir import ModelDir
 
 FLAGS = flags.FLAGS
 
@@ -44,6 +45,7 @@ flags.DEFINE_integer(
 
 def main() -> None:
     """Runs the stage."""
+    from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
     from t2t_keras.evaluation.bleu import (
         check_flavours,
@@ -58,42 +60,42 @@ def main() -> None:
     check_flavours(FLAGS.scores)
     target_lang = languages.TARGET_LANG.value
     if FLAGS.hypothesis:
-        reference_path, hypothesis_path = Path(FLAGS.reference), Path(FLAGS.hypothesis)
-        references = _aligned(reference_path)
-        hypotheses = _aligned(hypothesis_path, reference_path, len(references))
+        text, reference_path = Path(FLAGS.hypothesis), Path(FLAGS.reference)
     elif FLAGS.model_dir:
-        directory = Path(FLAGS.model_dir)
-        manifest = ModelDir(directory).config["data"]
+        model_dir = ModelDir(FLAGS.model_dir)
+        manifest = model_dir.config["data"]
         target_lang = manifest["target_lang"]
         if FLAGS.source:
-            source_path, reference_path = Path(FLAGS.source), Path(FLAGS.reference)
+            text, reference_path = Path(FLAGS.source), Path(FLAGS.reference)
             # A file named like a split is not that split.
-            name = f"file.{source_path.name.partition('.')[0]}"
+            name = f"file.{text.name.partition('.')[0]}"
         else:
             name = FLAGS.split
             if name not in manifest["splits"]:
                 raise ValueError(
-                    f"{directory} has no {name} split: its data were prepared without "
-                    f"--{name}_source. Give --source and --reference."
+                    f"{FLAGS.model_dir} has no {name} split: its data were prepared "
+                    f"without --{name}_source. Give --source and --reference."
                 )
-            source_path, reference_path = (
-                text_path(directory, name, side) for side in ("source", "target")
+            text, reference_path = (
+                text_path(Path(FLAGS.model_dir), name, side)
+                for side in ("source", "target")
             )
-        references = _aligned(reference_path)
-        sources = _aligned(source_path, reference_path, len(references))
     else:
         raise ValueError("Either --model_dir or --hypothesis must be given.")
-    baseline = (
-        _aligned(Path(FLAGS.baseline), reference_path, len(references))
-        if FLAGS.baseline
-        else None
-    )
-    perplexity = None
+    lines = list(read_lines(text))
+    references = list(read_lines(reference_path))
+    _check_aligned(text, len(lines), reference_path, len(references))
+    baseline = list(read_lines(FLAGS.baseline)) if FLAGS.baseline else []
+    if FLAGS.baseline:
+        _check_aligned(
+            Path(FLAGS.baseline), len(baseline), reference_path, len(references)
+        )
+    hypotheses, perplexity = lines, None
     if not FLAGS.hypothesis:
-        hypotheses, perplexity = _translate(sources, references)
-        path = FLAGS.hypothesis_output or str(directory / f"hypotheses.{name}.txt")
+        hypotheses, perplexity = _translate(model_dir, lines, references)
+        path = FLAGS.hypothesis_output or f"{FLAGS.model_dir}/hypotheses.{name}.txt"
         with stage.open_output(path) as file:
-            file.writelines(f"{text}\n".encode() for text in hypotheses)
+            file.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
     scores = score_translations(hypotheses, references, FLAGS.scores, target_lang)
     for score in scores:
@@ -114,10 +116,8 @@ def main() -> None:
             print(comparison)
     if perplexity:
         record = {
-            "source": str(source_path),
-            "weights": [
-                ModelDir(directory).weights_path(c).name for c in FLAGS.checkpoint
-            ],
+            "source": str(text),
+            "weights": [model_dir.weights_path(c).name for c in FLAGS.checkpoint],
             **decoding.search_options(),
             "scores": [score._asdict() for score in scores],
             "perplexity": {
@@ -128,35 +128,27 @@ def main() -> None:
             "comparisons": [comparison._asdict() for comparison in comparisons],
         }
         write_atomically(
-            directory / f"scores.{name}.json", json.dumps(record, indent=2).encode()
+            Path(FLAGS.model_dir, f"scores.{name}.json"),
+            json.dumps(record, indent=2).encode(),
         )
 
 
-def _aligned(
-    path: Path, reference: Path | None = None, lines: int | None = None
-) -> list[str]:
-    """Reads a file that has as many lines as the references."""
-    from t2t_keras.data.lines import read_lines
-
-    texts = list(read_lines(path))
-    if reference and len(texts) != lines:
+def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:
+    if lines != references:
         raise ValueError(
-            f"{path} has {len(texts)} lines, but {reference} has {lines}: line "
-            f"{min(len(texts), lines or 0) + 1} has no counterpart."
+            f"{path} has {lines} lines, but {reference} has {references}: line "
+            f"{min(lines, references) + 1} has no counterpart."
         )
-    return texts
 
 
 def _translate(
-    sources: list[str], references: list[str]
+    model_dir: "ModelDir", sources: list[str], references: list[str]
 ) -> tuple[list[str], "Perplexity"]:
     """Returns translations, and the model's perplexity of the references."""
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.evaluation.perplexity import Perplexity
-    from t2t_keras.model_dir import ModelDir
 
-    model_dir = ModelDir(FLAGS.model_dir)
     translator = Translator(
         [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
         model_dir.tokenizers,

@@ -34,7 +34,7 @@ flags.DEFINE_string(
     "bleu_moses_split.",
 )
 _RESULTS = "variations.json"
-_OF_REPORTS = ("log_format", "report_seconds", "verbosity", "bleu_sentences")
+_OF_REPORTS = ("log_format", "report_seconds", "verbosity")
 """Flags of t2t-train that change what is shown, and nothing of what is trained."""
 _SHOWN = (
     "num_layers",

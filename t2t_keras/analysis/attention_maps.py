@@ -114,18 +114,10 @@ def _recorded(
     def record(layer: MultiHeadAttention) -> Callable[..., Any]:
         attend = layer.attend
 
-        def recorded(
-            query: tf.Tensor,
-            key: tf.Tensor,
-            value: tf.Tensor,
-            mask: tf.Tensor | None,
-            needs_weights: bool,
-            training: bool | None,
-        ) -> Any:
-            result: Any = attend(query, key, value, mask, True, training)
+        def recorded(*inputs: Any, **options: Any) -> Any:
+            result: Any = attend(*inputs, **options | {"needs_weights": True})
             seen[id(layer)] = [
-                tf.cast(x[0], tf.float32).numpy()
-                for x in (query, key, value, result[1])
+                tf.cast(x[0], tf.float32).numpy() for x in (*inputs[:3], result[1])
             ]
             return result
 

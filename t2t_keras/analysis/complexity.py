@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from t2t_keras.layers.attention import MultiHeadAttention
 
-HEADS = 8
-"""Heads of the attention that is measured."""
+_HEADS = 8
 
 
 class LayerKind(NamedTuple):
@@ -37,14 +36,14 @@ class LayerKind(NamedTuple):
 
 LAYERS: dict[str, LayerKind] = {
     "self-attention": LayerKind(
-        "O(n^2 d)", "O(1)", "O(1)", 2, lambda d, r, k: MultiHeadAttention(HEADS, d)
+        "O(n^2 d)", "O(1)", "O(1)", 2, lambda d, r, k: MultiHeadAttention(_HEADS, d)
     ),
     "restricted": LayerKind(
         "O(r n d)",
         "O(1)",
         "O(n/r)",
         1,
-        lambda d, r, k: MultiHeadAttention(HEADS, d, attention_window=r),
+        lambda d, r, k: MultiHeadAttention(_HEADS, d, attention_window=r),
     ),
     "LSTM": LayerKind(
         "O(n d^2)",
@@ -110,15 +109,27 @@ def measure(
         batch: Sequences of a batch. Default 1.
         repeats: Runs that a median is taken of. Default 5.
 
-    Yields:
-        The measurements of one length and size after another.
+    Returns:
+        An iterator over the measurements of one length and size after another.
 
     Raises:
         ValueError: If a size is no multiple of the 8 heads.
     """
     for d in sizes:
-        if d % HEADS:
-            raise ValueError(f"Sizes are multiples of {HEADS}. Received: {d}")
+        if d % _HEADS:
+            raise ValueError(f"Sizes are multiples of {_HEADS}. Received: {d}")
+    # A generator would find that out when it is asked for its first item.
+    return _measure(lengths, sizes, window, kernel, batch, repeats)
+
+
+def _measure(
+    lengths: Sequence[int],
+    sizes: Sequence[int],
+    window: int,
+    kernel: int,
+    batch: int,
+    repeats: int,
+) -> Iterator[Measurement]:
     for d, n in itertools.product(sizes, lengths):
         x = tf.random.stateless_normal([batch, n, d], [n, d])
         passes = {

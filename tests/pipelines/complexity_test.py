@@ -54,7 +54,7 @@ def test_times_stand_beside_the_papers_complexities(tmp_path):
     [
         ([], "--output_dir must be given"),
         (["--lengths=64,32", "--output_dir=x"], "--lengths are at least 2, each"),
-        (["--sizes=8,12", "--output_dir=x"], "multiples of the 8 heads. Received: 8"),
+        (["--sizes=8,12", "--output_dir=x"], "multiples of 8. Received: 12"),
         (["--sizes=8,wide", "--output_dir=x"], "--sizes are positive numbers"),
         (["--window=0", "--output_dir=x"], "--window=0"),
     ],

@@ -318,7 +318,7 @@ def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):
             "evaluate",
             ["--hypothesis=/no/a", "--reference=/no/b"],
             2,
-            "No such file: /no/b",
+            "No such file: /no/a",
         ),
         ("translate", ["--bream_size=3"], 2, "bream_size"),
         ("launch", [], 2, "The flags of t2t-train come after --"),

@@ -118,6 +118,7 @@ def test_clients_that_vanish(server):
         for _ in range(20):
             request = served.predict_request("words", text=["the 7"])
             served.prediction(channel).Predict.future(request).cancel()
+    assert server.get(PREDICT, abuse.GOOD)[0] == 200
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace, to see all files")
