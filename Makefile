@@ -18,9 +18,10 @@ $(SETUP): setup.py constraints.txt
 demo: $(SETUP)
 	$(BIN)/python -m t2t_keras.pipelines.demo --work_dir=$(DEMO)
 
-# Beside other software, which is installed into .bench/; takes hours.
+# Beside other software, which is installed into .bench/; takes hours. MULTI30K is the
+# folder of that corpus, for what reads real text.
 bench: $(SETUP)
-	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/bench.py $(if $(MULTI30K),--multi30k=$(MULTI30K))
 
 test: $(SETUP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -1,17 +1,17 @@
 """Runs workloads side by side with other software and prints the ratios.
 
-python benchmarks/bench.py [--rounds=3] [--only=training]
+python benchmarks/bench.py [--rounds=3] [--only=training] [--multi30k=DIR]
 
 Contestants take turns, one process at a time, so that whatever the machine does meets
 all of them; figures are medians over the rounds. Every run is kept in
 .bench/results.jsonl; the tables are printed and written to .bench/results.md, drawn in
-.bench/results.svg and .png.
+.bench/results.svg and .png. Without DIR, the folder of Multi30k's files, what reads
+them is left out.
 """
 
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -20,12 +20,9 @@ from typing import Any
 
 import draw
 import peers
+from growth import GROWTHS, Growth
+from tables import MACHINE, Runs, growth_table, rate_table
 from workloads import WORKLOADS, Contestant, Workload
-
-Runs = dict[str, list[dict[str, Any]]]
-"""The figures of each contestant, round by round."""
-
-MACHINE = "machine"
 
 
 def main() -> None:
@@ -35,54 +32,71 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
     parser.add_argument("--only", default="", help="part of the workloads' names")
+    parser.add_argument(
+        "--multi30k", type=Path, help="folder of train.en.gz and others"
+    )
     parser.add_argument("--output", type=Path, default=peers.BENCH)
     arguments = parser.parse_args()
-    chosen = {n: w for n, w in WORKLOADS.items() if arguments.only in n}
+    everything: dict[str, Workload | Growth] = {**WORKLOADS, **GROWTHS}
+    chosen = {n: w for n, w in everything.items() if arguments.only in n}
     if not chosen:
-        parser.error(f"--only is part of {', '.join(WORKLOADS)}")
+        parser.error(f"--only is part of {', '.join(everything)}")
+    left_out = [n for n, w in chosen.items() if w.needs_text and not arguments.multi30k]
+    if left_out:
+        _tell(f"Left out without --multi30k: {'; '.join(left_out)}")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    results = {}
-    for name, workload in chosen.items():
-        results[name] = measure(name, workload, arguments)
-        tables = "\n".join(table(n, WORKLOADS[n], r) for n, r in results.items())
-        (arguments.output / "results.md").write_text(tables)
-    sys.stdout.write(tables)
-    draw.draw_rates(
-        {
-            name: {c: median(r) for c, r in runs.items()}
-            for name, runs in results.items()
-        },
-        [arguments.output / "results.svg", arguments.output / "results.png"],
-    )
+    if any(work.needs_text for work in chosen.values()) and arguments.multi30k:
+        folder = str(arguments.multi30k)
+        subprocess.run([sys.executable, _path("multi30k.py"), folder], check=True)
+    found: dict[str, Runs] = {}
+    tables: list[str] = []
+    for name, work in chosen.items():
+        if name in left_out:
+            continue
+        found[name] = measure(name, work, arguments)
+        table = (
+            growth_table(name, work, found[name])
+            if isinstance(work, Growth)
+            else rate_table(name, work, found[name])
+        )
+        print(table)
+        tables.append(table)
+        (arguments.output / "results.md").write_text("\n".join(tables))
+        images = [arguments.output / f"results.{kind}" for kind in ("svg", "png")]
+        draw.draw({n: (everything[n], runs) for n, runs in found.items()}, images)
 
 
-def measure(name: str, workload: Workload, arguments: argparse.Namespace) -> Runs:
+def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -> Runs:
     """Runs all contestants in turn, so many rounds."""
-    precision = f"--precision={workload.precision}"
-    machine = Contestant(MACHINE, MACHINE, ["machine.py", precision])
-    everyone = [machine, *workload.contestants]
-    pythons = {c.name: peers.python_of(c.peer) for c in everyone}
+    if isinstance(work, Growth):
+        everyone = work.runs()
+    else:
+        precision = f"--precision={work.precision}"
+        machine = Contestant(MACHINE, MACHINE, ["machine.py", precision])
+        everyone = [machine, *work.contestants]
+    pythons = {c.peer: peers.python_of(c.peer) for c in everyone}
+    for setup in {(c.peer, *c.setup) for c in everyone if c.setup}:
+        _run(pythons[setup[0]], list(setup[1:]))
     runs: Runs = {c.name: [] for c in everyone}
     for number in range(1, arguments.rounds + 1):
         for contestant in everyone:
-            found = run(pythons[contestant.name], contestant.command)
-            runs[contestant.name].append(found)
-            print(
+            output = _run(pythons[contestant.peer], contestant.command)
+            figures = json.loads(output.splitlines()[-1])
+            runs[contestant.name].append(figures)
+            _tell(
                 f"{name}, round {number} of {arguments.rounds}: {contestant.name} "
-                f"{found['rate']:.4g}",
-                file=sys.stderr,
-                flush=True,
+                f"{figures['rate']:.4g}"
             )
             with (arguments.output / "results.jsonl").open("a") as file:
-                record = {"workload": name, "contestant": contestant.name, **found}
-                file.write(json.dumps(record) + "\n")
+                record: dict[str, Any] = {"workload": name, "run": contestant.name}
+                file.write(json.dumps(record | figures) + "\n")
     return runs
 
 
-def run(python: str, command: list[str]) -> dict[str, Any]:
-    """Runs a program and returns the figures of its last line."""
+def _run(python: str, command: list[str]) -> str:
+    """Runs a program and returns what it prints."""
     finished = subprocess.run(
-        [python, Path(__file__).with_name(command[0]), *command[1:]],
+        [python, _path(command[0]), *command[1:]],
         capture_output=True,
         text=True,
         check=False,
@@ -91,49 +105,15 @@ def run(python: str, command: list[str]) -> dict[str, Any]:
     )
     if finished.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{finished.stderr[-4000:]}")
-    return json.loads(finished.stdout.splitlines()[-1])
+    return finished.stdout
 
 
-def median(runs: list[dict[str, Any]], figure: str = "rate") -> float:
-    """Returns the median of a figure over the rounds."""
-    return statistics.median(run[figure] for run in runs)
+def _path(program: str) -> Path:
+    return Path(__file__).with_name(program)
 
 
-def table(name: str, workload: Workload, runs: Runs) -> str:
-    """Returns a workload's table in Markdown."""
-    ours = workload.contestants[0].name
-    limit = median(runs[MACHINE]) / workload.flops
-    lines = [
-        f"### {name}",
-        "",
-        f"| | {workload.unit} a second | {ours} is faster | peak memory | first step | "
-        "of the limit |",
-        "|---|---|---|---|---|---|",
-    ]
-    for contestant in workload.contestants:
-        found = runs[contestant.name]
-        rate = median(found)
-        # Of neighbours in time, so that the machine's own drift cancels out.
-        ratio = statistics.median(
-            mine["rate"] / theirs["rate"]
-            for mine, theirs in zip(runs[ours], found, strict=True)
-        )
-        first = [r["first_step_seconds"] for r in found if "first_step_seconds" in r]
-        lines.append(
-            f"| {contestant.name} ({found[0]['version']}) | {rate:,.0f} | "
-            f"{'' if contestant.name == ours else f'{ratio:.2f} x'} | "
-            f"{median(found, 'peak_memory_mb'):,.0f} MB | "
-            f"{f'{statistics.median(first):.0f} s' if first else ''} | "
-            f"{100 * rate / limit:.0f}% |"
-        )
-    lines += [
-        "",
-        f"The limit is {limit:,.0f}: {median(runs[MACHINE]) / 1e9:,.0f} GFLOP/s of "
-        f"matrix multiplication in {workload.precision}, {workload.flops / 1e6:,.0f} "
-        "MFLOP for one.",
-        "",
-    ]
-    return "\n".join(lines)
+def _tell(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

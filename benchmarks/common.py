@@ -69,16 +69,34 @@ def decoding_sizes(description: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
+def text_sizes(description: str | None) -> argparse.Namespace:
+    """Parses the flags of a program that reads real text."""
+    parser = sizes(description)
+    parser.add_argument("--task", choices=["train", "read"], default="train")
+    parser.add_argument("--source", choices=["text", "records"], default="text")
+    parser.add_argument("--batch_tokens", type=int, default=2048, help="a side")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--threads", type=int, default=0, help="that read; 0: any")
+    parser.add_argument("--warmup", type=int, default=2, help="batches not counted")
+    parser.add_argument("--steps", type=int, default=8, help="batches counted")
+    return parser.parse_args()
+
+
 def random_ids(rows: int, length: int, vocab_size: int, seed: int = 0) -> list[Any]:
     """Returns rows of ids, none of them one of the first four, which are special."""
     draw = random.Random(seed)
     return [[draw.randrange(4, vocab_size) for _ in range(length)] for _ in range(rows)]
 
 
+def process_started() -> float:
+    """Returns when the process was started, in seconds since 1970."""
+    return float(os.environ.get("BENCH_STARTED", "nan"))
+
+
 def report(**figures: Any) -> None:
-    """Prints the figures, and the process's peak memory, as a line of JSON."""
+    """Prints the figures, and the process's own peak memory, as a line of JSON."""
     kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({**figures, "peak_memory_mb": kibibytes / 1024}), flush=True)
+    print(json.dumps({"peak_memory_mb": kibibytes / 1024, **figures}), flush=True)
 
 
 def report_training(
@@ -92,7 +110,7 @@ def report_training(
         **more: Further figures.
     """
     losses = [step()]
-    first = time.time() - float(os.environ.get("BENCH_STARTED", "nan"))
+    first = time.time() - process_started()
     for _ in range(sizes.warmup - 1):
         losses.append(step())
     seconds = []
@@ -130,4 +148,26 @@ def report_decoding(
     lengths = {len(ids) for ids in outputs}
     assert len(outputs) == sizes.sentences, len(outputs)
     assert lengths == {sizes.output_length}, lengths
-    report(rate=sizes.sentences / statistics.median(seconds), **more)
+    median = statistics.median(seconds)
+    report(rate=sizes.sentences / median, seconds=median, **more)
+
+
+def report_text(
+    step: Callable[[], tuple[float, float]], sizes: argparse.Namespace, **more: Any
+) -> None:
+    """Takes batches and reports useful tokens a second, and the share of padding.
+
+    Args:
+        step: Takes a batch; returns its tokens, and its positions with padding.
+        sizes: As of `text_sizes`.
+        **more: Further figures.
+    """
+    for _ in range(sizes.warmup):
+        step()
+    begun = time.perf_counter()
+    counted = [step() for _ in range(sizes.steps)]
+    seconds = time.perf_counter() - begun
+    tokens, positions = map(sum, zip(*counted, strict=True))
+    report(
+        rate=tokens / seconds, padding_percent=100 * (1 - tokens / positions), **more
+    )

@@ -1,35 +1,86 @@
-"""Rates of all contestants as bars."""
+"""Pictures of all that was measured: bars of rates, lines of what grows."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from growth import Growth, run_name
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from tables import Runs, median
+from workloads import Workload
 
-_OURS, _OTHERS = "#1f6f78", "#b8bec6"
+_OURS, *_OTHERS = "#1f6f78", "#b8bec6", "#8b939e", "#5c636e", "#d3d8de"
 
 
-def draw_rates(results: dict[str, dict[str, float]], paths: Sequence[Path]) -> None:
+def draw(
+    found: dict[str, tuple[Workload | Growth, Runs]], paths: Sequence[Path]
+) -> None:
     """Draws a panel for each workload.
 
     Args:
-        results: The rate of each contestant, this project first, by workload;
-            "machine" is left out.
+        found: What was measured, and its figures, by name.
         paths: Where to write it; the suffix says as what.
     """
-    sizes = [len(rates) - 1 for rates in results.values()]
-    figure = Figure(figsize=(7.5, 0.4 * sum(sizes) + 0.7 * len(sizes)))
-    panels = figure.subplots(len(results), squeeze=False, height_ratios=sizes)[:, 0]
-    for panel, (name, rates) in zip(panels, results.items(), strict=True):
-        bars = {who: rate for who, rate in rates.items() if who != "machine"}
-        colours = [_OURS, *[_OTHERS] * (len(bars) - 1)]
-        drawn = panel.barh(list(bars), list(bars.values()), color=colours)
-        panel.bar_label(drawn, fmt="{:,.0f}", padding=4, fontsize=9)
-        panel.invert_yaxis()
-        panel.set_title(f"{name}, a second", loc="left", fontsize=10)
-        panel.set_xlim(0, 1.15 * max(bars.values()))
-        panel.set_xticks([])
-        panel.spines[["top", "right", "bottom"]].set_visible(False)
-        panel.tick_params(left=False)
+    heights = [_height(work) for work, _ in found.values()]
+    figure = Figure(figsize=(7.5, sum(heights) + 0.7 * len(heights)))
+    panels = figure.subplots(len(found), squeeze=False, height_ratios=heights)[:, 0]
+    for panel, (name, (work, runs)) in zip(panels, found.items(), strict=True):
+        panel.spines[["top", "right"]].set_visible(False)
+        if isinstance(work, Workload):
+            title = f"{name}: {work.unit} a second"
+            _bars(panel, {c.name: median(runs[c.name]) for c in work.contestants})
+        elif _is_of_numbers(work):
+            title = f"{name}: {work.figures[0].title}"
+            _lines(panel, work, runs)
+        else:
+            first, ours = work.figures[0], work.contestants[0]
+            title = f"{name}: {first.title}"
+            values = {
+                str(value): median(runs[run_name(ours, value)], first.key)
+                for value in work.flags
+            }
+            _bars(panel, values, highlight_all=True)
+        panel.set_title(title, loc="left", fontsize=10)
     figure.tight_layout()
     for path in paths:
         figure.savefig(path, dpi=150)
+
+
+def _is_of_numbers(growth: Growth) -> bool:
+    return all(isinstance(value, int) for value in growth.flags)
+
+
+def _height(work: Workload | Growth) -> float:
+    """Returns the inches of a panel."""
+    if isinstance(work, Workload):
+        return 0.4 * len(work.contestants)
+    return 2.4 if _is_of_numbers(work) else 0.25 * len(work.flags)
+
+
+def _bars(panel: Axes, values: dict[str, float], highlight_all: bool = False) -> None:
+    others = _OURS if highlight_all else _OTHERS[0]
+    colours = [_OURS] + [others] * (len(values) - 1)
+    bars = panel.barh(list(values), list(values.values()), color=colours)
+    digits = 0 if max(values.values()) > 100 else 1
+    panel.bar_label(bars, fmt=f"{{:,.{digits}f}}", padding=4, fontsize=9)
+    panel.invert_yaxis()
+    panel.set_xlim(0, 1.15 * max(values.values()))
+    panel.set_xticks([])
+    panel.spines["bottom"].set_visible(False)
+    panel.tick_params(left=False)
+
+
+def _lines(panel: Axes, growth: Growth, runs: Runs) -> None:
+    values = [int(value) for value in growth.flags]
+    for contestant, colour in zip(growth.contestants, [_OURS, *_OTHERS], strict=False):
+        figures = [
+            median(runs[run_name(contestant, value)], growth.figures[0].key)
+            for value in values
+        ]
+        panel.plot(values, figures, "o-", color=colour, label=contestant.name)
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_xticks(values, [f"{value:,}" for value in values])
+    panel.minorticks_off()
+    panel.set_xlabel(growth.axis, fontsize=9)
+    panel.legend(frameon=False, fontsize=9)

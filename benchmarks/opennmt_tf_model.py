@@ -5,31 +5,40 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import multi30k
 import opennmt
 import tensorflow as tf
 
 tf.get_logger().setLevel("ERROR")
 
 
-def make(sizes: argparse.Namespace, **params: Any) -> opennmt.models.Model:
-    """Returns a model with random weights.
+def base(sizes: argparse.Namespace) -> opennmt.models.Model:
+    """Returns a model without vocabulary and weights.
 
     Args:
         sizes: As of `common.sizes`.
-        **params: The model's own parameters.
     """
-    dropout = getattr(sizes, "dropout", 0.0)
-    model = opennmt.models.Transformer(
+    return opennmt.models.Transformer(
         num_layers=sizes.num_layers,
         num_units=sizes.d_model,
         num_heads=sizes.num_heads,
         ffn_inner_dim=sizes.d_ff,
-        dropout=dropout,
+        dropout=getattr(sizes, "dropout", 0.0),
         attention_dropout=0.0,
         ffn_dropout=0.0,
         mha_bias=False,
         share_embeddings=opennmt.models.EmbeddingsSharingLevel.ALL,
     )
+
+
+def make(sizes: argparse.Namespace, **params: Any) -> opennmt.models.Model:
+    """Returns a model with random weights and tokens w0, w1, ...
+
+    Args:
+        sizes: As of `common.sizes`.
+        **params: The model's own parameters.
+    """
+    model = base(sizes)
     vocabulary = Path(tempfile.mkdtemp(), "vocabulary.txt")
     # One more is added for what is unknown.
     words = [f"w{i}" for i in range(sizes.vocab_size - 4)]
@@ -37,3 +46,16 @@ def make(sizes: argparse.Namespace, **params: Any) -> opennmt.models.Model:
     paths = dict.fromkeys(("source_vocabulary", "target_vocabulary"), str(vocabulary))
     model.initialize(paths, params=params)
     return model
+
+
+def text_data() -> dict[str, Any]:
+    """Returns what the model is to know of Multi30k's text."""
+    tokenization = {
+        "type": "OpenNMTTokenizer",
+        "params": {"mode": "none", "sp_model_path": str(multi30k.SENTENCEPIECE)},
+    }
+    sides = ("source", "target")
+    return {
+        **{f"{side}_vocabulary": str(multi30k.VOCABULARY) for side in sides},
+        **{f"{side}_tokenization": tokenization for side in sides},
+    }

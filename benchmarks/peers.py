@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / ".bench"
 
 PEERS: dict[str, list[str]] = {
-    "ctranslate2": ["ctranslate2==4.8.1", "numpy"],
+    "ctranslate2": ["ctranslate2==4.8.1", "numpy", "sentencepiece"],
     "transformers": ["torch==2.13.0", "transformers==5.23.0"],
     "opennmt-tf": ["OpenNMT-tf[tensorflow]==2.32.0"],
     "tf-models": ["tf-models-official==2.20.0", "tensorflow==2.20.*"],
@@ -26,11 +26,12 @@ def python_of(peer: str) -> str:
         return sys.executable
     directory = BENCH / "venvs" / peer
     python, done = directory / "bin" / "python", directory / "installed"
-    if not done.exists():
+    wanted = "\n".join(PEERS[peer])
+    if not done.exists() or done.read_text() != wanted:
         print(f"Installing {peer} ...", file=sys.stderr, flush=True)
         subprocess.run([sys.executable, "-m", "venv", directory], check=True)
         pip = [python, "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, "--upgrade", "pip"], check=True)
         subprocess.run([*pip, *PEERS[peer]], check=True)
-        done.touch()
+        done.write_text(wanted)
     return str(python)

@@ -20,11 +20,13 @@ class Contestant(NamedTuple):
         name: Name in the tables.
         peer: Whose Python runs it, as of `peers.python_of`.
         command: The program and its flags.
+        setup: What is to run once before it: a program and its flags.
     """
 
     name: str
     peer: str
     command: list[str]
+    setup: list[str] | None = None
 
 
 class Workload(NamedTuple):
@@ -32,15 +34,17 @@ class Workload(NamedTuple):
 
     Attributes:
         unit: What the rate counts in a second.
-        flops: Operations of one of these.
+        flops: Operations of one of these; 0 where arithmetic is no limit.
         precision: Of the machine's rate that is the limit.
         contestants: The first is this project's.
+        needs_text: Whether Multi30k is read.
     """
 
     unit: str
     flops: float
     precision: str
     contestants: list[Contestant]
+    needs_text: bool = False
 
 
 OURS = "t2t_keras"
@@ -101,6 +105,63 @@ _LOW = [
     ),
 ]
 
+
+def _real_text() -> dict[str, Workload]:
+    tokens = "useful tokens"
+    translating = ["translate_ctranslate2.py"]
+    reading = ["text_t2t_keras.py", "--task=read", "--steps=100"]
+    theirs = ["text_opennmt_tf.py"]
+    return {
+        "real text, training": Workload(
+            tokens,
+            # Sentences of Multi30k have 15 pieces a side at this vocabulary.
+            training_flops(BASE, 15, 15, 1) / 30,
+            "float32",
+            [
+                Contestant(OURS, OURS, ["text_t2t_keras.py"]),
+                Contestant("OpenNMT-tf", "opennmt-tf", theirs),
+            ],
+            needs_text=True,
+        ),
+        "real text, translation of 1,000 sentences": Workload(
+            "sentences",
+            0,
+            "float32",
+            [
+                Contestant(OURS, OURS, ["translate_t2t_keras.py"]),
+                Contestant(
+                    "CTranslate2",
+                    "ctranslate2",
+                    translating,
+                    [*translating, "--make"],
+                ),
+                Contestant(
+                    "OpenNMT-tf",
+                    "opennmt-tf",
+                    ["translate_opennmt_tf.py"],
+                    ["translate_opennmt_tf.py", "--make"],
+                ),
+            ],
+            needs_text=True,
+        ),
+        "input pipeline": Workload(
+            tokens,
+            0,
+            "float32",
+            [
+                Contestant(f"{OURS}, records", OURS, [*reading, "--source=records"]),
+                Contestant(f"{OURS}, text", OURS, reading),
+                Contestant(
+                    "OpenNMT-tf, text",
+                    "opennmt-tf",
+                    [*theirs, "--task=read", "--steps=100"],
+                ),
+            ],
+            needs_text=True,
+        ),
+    }
+
+
 WORKLOADS: dict[str, Workload] = {
     "training, float32": _training(
         "float32", {**_TRAINERS, "opennmt-tf": "train_opennmt_tf.py"}
@@ -111,6 +172,7 @@ WORKLOADS: dict[str, Workload] = {
         for precision, rivals in (("float32", _FLOAT32), ("bfloat16", _LOW))
         for name, beam_size in (("beam 4", 4), ("greedy", 1))
     },
+    **_real_text(),
 }
-"""Workloads 1 and 2: 64 pairs of 32 and 32 tokens; 256 sentences of 24 tokens into 20,
-32 at a time."""
+"""Training: 64 pairs of 32 and 32 tokens. Decoding: 256 sentences of 24 tokens into 20,
+32 at a time. Real text: Multi30k."""

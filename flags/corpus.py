@@ -38,6 +38,12 @@ flags.DEFINE_integer(
     "constituents of other trees in place of some of its own.",
     0,
 )
+flags.DEFINE_bool(
+    "tree_tags",
+    False,
+    "Of --corpus=treebank: trees tell each word's part of speech; by default they have "
+    "XX for every word.",
+)
 flags.DEFINE_string("tfds_data_dir", None, "Where tensorflow-datasets keeps its data.")
 flags.DEFINE_integer("cldr_pairs", 100_000, "Training pairs of --corpus=cldr.", 1)
 flags.DEFINE_integer("cldr_seed", 0, "Seed of --corpus=cldr.")
@@ -68,6 +74,7 @@ def corpus_arguments() -> dict[str, Any]:
         "targets": {split: _paths(f"{split}_target") for split in _SPLITS},
         "trees": {split: _paths(f"{split}_trees") for split in _SPLITS},
         "tree_substitutions": FLAGS.tree_substitutions,
+        "tree_tags": FLAGS.tree_tags,
         "tfds_data_dir": FLAGS.tfds_data_dir,
         "cldr_pairs": FLAGS.cldr_pairs,
         "cldr_seed": FLAGS.cldr_seed,

@@ -5,8 +5,11 @@ t2t-parse --model_dir=DIR --trees=FILE
 t2t-parse --parsed=FILE --trees=FILE
 
 The model is one that was trained on --corpus=treebank. The search is as wide as the
-paper's unless flags say otherwise: 21 beams, length penalty 0.3, 300 extra tokens.
-Parsed trees have XX as every word's part of speech, or with --trees the tags there.
+paper's unless flags say otherwise: 21 beams, length penalty 0.3, 300 extra tokens. The
+likeliest of its hypotheses that is a tree over the sentence is taken; if none is, the
+likeliest is repaired.
+Parsed trees have XX as every word's part of speech, or what the model says if it was
+prepared with --tree_tags, or with --trees the tags there.
 """
 
 import itertools
@@ -95,7 +98,7 @@ def main() -> None:
 
 def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
     """Yields the tree of each line; None for one without words."""
-    from t2t_keras.data.linearized import build_tree
+    from t2t_keras.data.linearized import choose_tree
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator, windows
     from t2t_keras.model_dir import ModelDir
@@ -110,7 +113,7 @@ def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
     translator = Translator(
         [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
         model_dir.tokenizers,
-        SearchOptions(**decoding.search_options()),
+        SearchOptions(**decoding.search_options(), n_best=FLAGS.beam_size),
         FLAGS.decode_batch_tokens,
     )
     repaired = 0
@@ -122,7 +125,7 @@ def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
             if not words:
                 yield None
                 continue
-            tree, is_whole = build_tree(words, found[0].text)
+            tree, is_whole = choose_tree(words, [one.text for one in found])
             repaired += not is_whole
             yield tree
     if repaired:

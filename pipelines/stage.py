@@ -128,6 +128,23 @@ def _is_own(error: BaseException) -> bool:
     return raised_in == "__main__" or raised_in.startswith("t2t_keras.")
 
 
+def set_environment() -> None:
+    """Sets what TensorFlow reads from the environment, where a user has not.
+
+    To be called before TensorFlow's first operation.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for name, value in {
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        # By default a large tensor's memory goes back to the system, which clears it
+        # page by page for the next one: up to 40% of a training step's time.
+        "TF_CPU_ALLOCATOR_USE_BFC": "true",
+        # Its own limit is 64 GiB, whatever the machine has.
+        "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(memory >> 20),
+    }.items():
+        os.environ.setdefault(name, value)
+
+
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
     """Holds back what TensorFlow's libraries print while they are loaded.
@@ -135,7 +152,7 @@ def _quiet_start() -> Iterator[None]:
     They write to the file descriptor before their log level can be set. Lines that
     are no such notes are passed on.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    set_environment()
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as held_back:

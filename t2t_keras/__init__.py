@@ -18,6 +18,7 @@ _MODULES = {
     "EncoderLayer": "layers",
     "FeedForward": "layers",
     "LearnedPosition": "layers",
+    "Linear": "layers",
     "MultiHeadAttention": "layers",
     "Residual": "layers",
     "SharedEmbedding": "layers",

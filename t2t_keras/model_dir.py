@@ -37,7 +37,7 @@ from t2t_keras.training.checkpoints import (
 )
 from t2t_keras.transformer import Transformer
 
-FORMAT = 1
+FORMAT = 2
 """Of the directory; to be raised when an older version could not read it rightly."""
 
 _LOCK_ATTEMPTS = 10

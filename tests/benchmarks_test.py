@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,7 @@ def test_programs_print_their_figures(name, arguments):
 
 def test_ratios_are_of_neighbours_in_time(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    bench, workloads = map(importlib.import_module, ("bench", "workloads"))
+    tables, workloads = map(importlib.import_module, ("tables", "workloads"))
 
     def runs(*rates):
         return [{"rate": r, "peak_memory_mb": 5.0, "version": "1"} for r in rates]
@@ -49,10 +50,64 @@ def test_ratios_are_of_neighbours_in_time(monkeypatch):
     # The machine becomes twice as fast from round to round.
     found = {"machine": runs(1e11, 2e11, 4e11)}
     found |= {ours: runs(20, 40, 80), "theirs": runs(10, 20, 40)}
-    table = bench.table("work", workload, found)
-    assert "| theirs (1) | 20 | 2.00 x | 5 MB |  | 20% |" in table
-    assert f"| {ours} (1) | 40 |  | 5 MB |  | 40% |" in table
-    assert "The limit is 100: 200 GFLOP/s" in table
+    table = tables.rate_table("work", workload, found)
+    assert "| theirs (1) | 20.0 | 2.00 x | 5 MB | 20% |" in table
+    assert f"| {ours} (1) | 40.0 |  | 5 MB | 40% |" in table
+    assert "The limit is 100.0: 200 GFLOP/s" in table
+
+
+def test_growth_has_a_row_for_each_value(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    tables, growth, workloads = map(
+        importlib.import_module, ("tables", "growth", "workloads")
+    )
+    work = growth.Growth(
+        "tokens",
+        {16: ["--length=16"], 1024: ["--length=1024"]},
+        [workloads.Contestant(name, name, ["train.py"]) for name in ("a", "b")],
+        [growth.Figure("step_seconds", "s", 1), growth.Figure("peak_memory_mb", "MB")],
+    )
+    assert [(run.name, run.command) for run in work.runs()] == [
+        ("a, 16", ["train.py", "--length=16"]),
+        ("b, 16", ["train.py", "--length=16"]),
+        ("a, 1024", ["train.py", "--length=1024"]),
+        ("b, 1024", ["train.py", "--length=1024"]),
+    ]
+    found = {
+        run.name: [{"step_seconds": number + more, "peak_memory_mb": 5000.0}]
+        + [{"step_seconds": number, "peak_memory_mb": 3000.0}] * 2
+        for number, run in enumerate(work.runs())
+        for more in (100,)
+    }
+    table = tables.growth_table("work", work, found)
+    assert "| tokens | a, s | a, MB | b, s | b, MB |" in table
+    assert "| 16 | 0.0 | 3,000 | 1.0 | 3,000 |" in table
+    assert "| 1,024 | 2.0 | 3,000 | 3.0 | 3,000 |" in table
+
+
+def test_every_picture_is_drawn(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    draw, growth, workloads = map(
+        importlib.import_module, ("draw", "growth", "workloads")
+    )
+    run = {"rate": 3.0, "seconds": 2.0, "step_seconds": 1.0}
+    found = {}
+    for name in ("training, float32", "growth, batch", "start-up"):
+        work = {**workloads.WORKLOADS, **growth.GROWTHS}[name]
+        contestants = work.runs() if name in growth.GROWTHS else work.contestants
+        found[name] = work, {c.name: [run] for c in contestants}
+    draw.draw(found, [tmp_path / "all.svg"])
+    picture = (tmp_path / "all.svg").read_text()
+    for text in (*found, "tf-models", "translate"):
+        assert f"<!-- {text}" in picture, text
+
+
+def test_start_up_is_measured_of_every_stage(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    growth = importlib.import_module("growth")
+    setup = BENCHMARKS.with_name("setup.py").read_text()
+    stages = re.findall(r'"(\w+)"', setup.partition("STAGES = (")[2].partition(")")[0])
+    assert sorted(growth.STAGES) == sorted(stages)
 
 
 @pytest.mark.parametrize("name", ["training, float32", "decoding, beam 4, bfloat16"])

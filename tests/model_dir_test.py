@@ -88,8 +88,8 @@ def test_a_damaged_config_is_named(model_dir):
 
 def test_a_directory_of_another_version_is_refused(model_dir):
     path = model_dir.path / "config.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(ValueError, match="its format is 2, this version reads 1"):
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(ValueError, match="its format is 1, this version reads 2"):
         model_dir.load_model()
 
 

@@ -22,13 +22,16 @@ def attention(q, k, v, mask=None):
 
 
 def weights_of(layer):
-    """Returns a layer's weights by path, less the layer's own name, in float64."""
-    return {
-        v.path.split("/", v.path.split("/").index(layer.name) + 1)[-1]: np.array(
-            v.numpy(), np.float64
-        )
-        for v in layer.weights
-    }
+    """Returns a layer's weights by path, less the layer's own name, in float64.
+
+    A kernel is as the paper writes it: x is multiplied with it from the left.
+    """
+    weights = {}
+    for v in layer.weights:
+        name = v.path.split("/", v.path.split("/").index(layer.name) + 1)[-1]
+        value = np.array(v.numpy(), np.float64)
+        weights[name] = value.T if name.endswith("/kernel") else value
+    return weights
 
 
 def part(weights, prefix):

@@ -76,6 +76,7 @@ def open_corpus(
     cldr_seed: int = 0,
     trees: dict[str, Sequence[str]] | None = None,
     tree_substitutions: int = 0,
+    tree_tags: bool = False,
 ) -> Corpus:
     """Opens any corpus by its description, which a manifest keeps.
 
@@ -90,6 +91,7 @@ def open_corpus(
         cldr_seed: Of "cldr": the seed.
         trees: Of "treebank": the files and folders of each split.
         tree_substitutions: Of "treebank": more versions of each training tree.
+        tree_tags: Of "treebank": whether targets tell each word's part of speech.
 
     Raises:
         ValueError: If there is no such corpus.
@@ -99,7 +101,9 @@ def open_corpus(
     if corpus == "text":
         return TextCorpus(source_lang, target_lang, sources or {}, targets or {})
     if corpus == "treebank":
-        return TreebankCorpus(source_lang, trees or {}, tree_substitutions)
+        return TreebankCorpus(
+            source_lang, trees or {}, tree_substitutions, keep_tags=tree_tags
+        )
     if corpus.startswith("tfds:"):
         return open_tfds(
             corpus.removeprefix("tfds:"), source_lang, target_lang, tfds_data_dir

@@ -2,16 +2,17 @@
 
 "Grammar as a Foreign Language" writes (S (NP (NNP John)) (VP (VBZ runs)) (. .)) as
 `(S (NP XX )NP (VP XX )VP XX )S`: words leave the output, and all parts of speech are
-one token, since no score counts them.
+one token, since no score counts them. From few trees a model learns sooner which word
+it is at if it has to say its part of speech: `(S (NP NNP )NP (VP VBZ )VP . )S`.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-from t2t_keras.data.trees import MOST_NESTED, TOP, Tree
+from t2t_keras.data.trees import MOST_NESTED, TOP, TRACE, Tree
 
 WORD = "XX"
-"""The token that stands for any word, and the part of speech of one that was read."""
+"""The token that stands for any word, whatever its part of speech."""
 
 _FALLBACK = "S"
 """The commonest constituent to be a whole sentence."""
@@ -19,26 +20,29 @@ _FALLBACK = "S"
 _OPENING = re.compile(r"\(([^()][^()=|-]*)")
 """A bracket and a plain label: with another one, the tree would not read back."""
 
+_BRACKET = re.compile(r"[()]")
+
 _MOST_OPEN = MOST_NESTED - 2
 """With a word in the innermost one and a constituent above all, a file may hold it."""
 
 
-def linearize(tree: Tree) -> str:
+def linearize(tree: Tree, keep_tags: bool = False) -> str:
     """Writes a tree as tokens divided by spaces.
 
     Args:
         tree: A simplified tree.
+        keep_tags: Whether a word's token is its part of speech. Default `WORD`.
     """
-    return " ".join(_tokens(tree))
+    return " ".join(_tokens(tree, keep_tags))
 
 
-def _tokens(tree: Tree) -> Iterator[str]:
+def _tokens(tree: Tree, keep_tags: bool) -> Iterator[str]:
     if tree.word is not None:
-        yield WORD
+        yield tree.label if keep_tags else WORD
         return
     yield f"({tree.label}"
     for child in tree.children:
-        yield from _tokens(child)
+        yield from _tokens(child, keep_tags)
     yield f"){tree.label}"
 
 
@@ -49,8 +53,8 @@ def build_tree(words: Sequence[str], tokens: str) -> tuple[Tree, bool]:
     of its label, with all that is open inside it, or nothing if there is none; words
     that the tokens lack are put at the end of the outermost constituent, words that
     they have beyond the sentence are dropped, and so are constituents without a
-    word, brackets nested too deep and what is no token; several constituents without
-    one above them are put into an S.
+    word, brackets nested too deep and labels that no tree has; several constituents
+    without one above them are put into an S. A token without a bracket is a word.
 
     Args:
         words: The sentence, at least one word.
@@ -78,8 +82,10 @@ def build_tree(words: Sequence[str], tokens: str) -> tuple[Tree, bool]:
 
     for token in tokens.split():
         opening = _OPENING.fullmatch(token)
-        if token == WORD and used < len(words):
-            open_[-1][1].append(Tree(WORD, (), words[used]))
+        if not _BRACKET.search(token) and used < len(words):
+            # A word with a trace's tag would be gone when the tree is read again.
+            tag = WORD if token == TRACE else token
+            open_[-1][1].append(Tree(tag, (), words[used]))
             used += 1
         elif opening and len(open_) < _MOST_OPEN:
             open_.append((opening[1], []))
@@ -102,3 +108,20 @@ def build_tree(words: Sequence[str], tokens: str) -> tuple[Tree, bool]:
     else:
         label, children = _FALLBACK, [*parts, *missing]
     return Tree(label, tuple(children)), is_whole and is_constituent and not missing
+
+
+def choose_tree(words: Sequence[str], hypotheses: Sequence[str]) -> tuple[Tree, bool]:
+    """Reads the first of several hypotheses that is a tree over the words.
+
+    Args:
+        words: The sentence, at least one word.
+        hypotheses: What a model wrote, the likeliest first, at least one.
+
+    Returns:
+        That tree and True; or, if none is, the first one repaired, and False.
+
+    Raises:
+        ValueError: If there are no words.
+    """
+    trees = [build_tree(words, tokens) for tokens in hypotheses]
+    return next((found for found in trees if found[1]), trees[0])

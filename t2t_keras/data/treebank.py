@@ -21,6 +21,7 @@ class TreebankCorpus:
             constituents are replaced by others of their label from other trees (SUB²,
             Shi et al., 2021). Default 0.
         seed: Of these. Default 0.
+        keep_tags: Whether targets tell each word's part of speech. Default False.
 
     Raises:
         ValueError: If there are no training trees, or a folder has no file of trees.
@@ -35,6 +36,7 @@ class TreebankCorpus:
         paths: dict[str, Sequence[str]],
         substitutions: int = 0,
         seed: int = 0,
+        keep_tags: bool = False,
     ) -> None:
         self.source_lang = source_lang
         if not paths.get("train"):
@@ -42,6 +44,7 @@ class TreebankCorpus:
         self._files = {split: tree_files(paths.get(split, ())) for split in SPLITS}
         self._substitutions = substitutions
         self._seed = seed
+        self._keep_tags = keep_tags
 
     def splits(self) -> Sequence[str]:
         """Returns the splits that have files."""
@@ -53,7 +56,7 @@ class TreebankCorpus:
         if split == "train" and self._substitutions:
             trees = self._substituted(list(trees))
         for tree in trees:
-            yield " ".join(tree.words()), linearize(tree)
+            yield " ".join(tree.words()), linearize(tree, self._keep_tags)
 
     def _trees(self, split: str) -> Iterator[Tree]:
         for path in self._files[split]:

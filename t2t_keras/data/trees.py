@@ -14,7 +14,8 @@ MOST_NESTED = 200
 """How many brackets may be open at once; people nest far fewer."""
 
 _TOP_LABELS = frozenset({"", TOP, "ROOT", "S1"})
-_TRACE = "-NONE-"
+TRACE = "-NONE-"
+"""The part of speech of what is no word: where an annotator saw one moved from."""
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _SUFFIXES = (".mrg", ".mrg.gz", ".trees", ".trees.gz", ".txt", ".txt.gz")
 
@@ -140,7 +141,7 @@ def simplify(tree: Tree) -> Tree | None:
         of a word without one.
     """
     if tree.word is not None:
-        return None if tree.label == _TRACE else tree
+        return None if tree.label == TRACE else tree
     kept = tuple(c for c in map(simplify, tree.children) if c is not None)
     if not kept:
         return None

@@ -10,6 +10,7 @@ from t2t_keras.layers.dot_product import (
     windowed_attention,
 )
 from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import window_mask
 from t2t_keras.layers.seeds import child_seed
 
@@ -96,13 +97,11 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         self.output_projection = self._projection(d_model, "output_projection")
 
-    def _projection(self, units: int, name: str) -> keras.layers.Dense:
-        return keras.layers.Dense(
+    def _projection(self, units: int, name: str) -> Linear:
+        return Linear(
             units,
-            use_bias=self.attention_bias,
-            kernel_initializer=keras.initializers.GlorotUniform(
-                child_seed(self.seed, name)
-            ),
+            self.attention_bias,
+            child_seed(self.seed, name),
             dtype=self.dtype_policy,
             name=name,
         )

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers.linear import project
+
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class SharedEmbedding(keras.layers.Layer):
@@ -62,13 +64,7 @@ class SharedEmbedding(keras.layers.Layer):
             `[batch, length, vocab_size]` in the compute dtype.
         """
         matrix = tf.cast(self.embeddings.value, self.compute_dtype)
-        rows = tf.reshape(tf.cast(x, self.compute_dtype), [-1, self.d_model])
-        scores = tf.matmul(rows, matrix, transpose_b=True)
-        shape = tf.concat([tf.shape(x)[:-1], [self.vocab_size]], axis=0)
-        # [batch * length, vocab_size] -> [batch, length, vocab_size]
-        return tf.ensure_shape(
-            tf.reshape(scores, shape), [*x.shape[:-1], self.vocab_size]
-        )
+        return project(tf.cast(x, self.compute_dtype), matrix)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.seeds import child_seed
 
 
@@ -41,22 +42,9 @@ class FeedForward(keras.layers.Layer):
         self.relu_dropout = relu_dropout
         self.seed = seed
         policy = self.dtype_policy
-        self.inner = keras.layers.Dense(
-            d_ff,
-            activation="relu",
-            kernel_initializer=keras.initializers.GlorotUniform(
-                child_seed(seed, "inner")
-            ),
-            dtype=policy,
-            name="inner",
-        )
-        self.outer = keras.layers.Dense(
-            d_model,
-            kernel_initializer=keras.initializers.GlorotUniform(
-                child_seed(seed, "outer")
-            ),
-            dtype=policy,
-            name="outer",
+        self.inner, self.outer = (
+            Linear(units, seed=child_seed(seed, name), dtype=policy, name=name)
+            for name, units in (("inner", d_ff), ("outer", d_model))
         )
         self.dropout = Dropout(relu_dropout, seed, dtype=policy, name="dropout")
 
@@ -69,7 +57,8 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network at each position."""
-        return self.outer(self.dropout(self.inner(x), training=training))
+        inner = tf.nn.relu(self.inner(x))
+        return self.outer(self.dropout(inner, training=training))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

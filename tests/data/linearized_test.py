@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from t2t_keras.data.linearized import WORD, build_tree, linearize
+from t2t_keras.data.linearized import WORD, build_tree, choose_tree, linearize
 from t2t_keras.data.trees import (
     MOST_NESTED,
     Tree,
@@ -43,6 +43,9 @@ def test_words_and_their_tags_leave_the_tokens():
     runs = Tree("VP", (Tree("VBZ", (), "runs"),))
     sentence = Tree("S", (john, runs, Tree(".", (), ".")))
     assert linearize(sentence) == "(S (NP XX )NP (VP XX )VP XX )S"
+    tagged = linearize(sentence, keep_tags=True)
+    assert tagged == "(S (NP NNP )NP (VP VBZ )VP . )S"
+    assert build_tree(["John", "runs", "."], tagged) == (sentence, True)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -95,8 +98,15 @@ def test_tags_are_all_that_is_lost():
 )
 def test_what_is_malformed_is_repaired(tokens, expected):
     found, is_whole = build_tree(["a", "b", "c"], tokens)
-    assert re.sub(rf"\({WORD} (\w)\)", r"\1", str(found)) == expected
+    assert re.sub(r"\([^() ]+ (\w)\)", r"\1", str(found)) == expected
     assert not is_whole
+
+
+def test_the_likeliest_hypothesis_that_is_a_tree_is_taken():
+    words = ["a", "b"]
+    short, whole, other = "(S XX )S", "(S (NP XX )NP XX )S", "(S XX XX )S"
+    assert choose_tree(words, [short, whole, other]) == build_tree(words, whole)
+    assert choose_tree(words, [short, "(NP XX"]) == build_tree(words, short)
 
 
 def test_any_tokens_give_a_tree_that_a_file_can_hold(tmp_path):
@@ -114,6 +124,8 @@ def test_any_tokens_give_a_tree_that_a_file_can_hold(tmp_path):
         "(NP-1",
         "(|",
         "=(",
+        "-NONE-",
+        "-LRB-",
     ]
     found = []
     for _ in range(500):
@@ -122,7 +134,8 @@ def test_any_tokens_give_a_tree_that_a_file_can_hold(tmp_path):
         repaired, _ = build_tree(words, text)
         assert repaired.words() == words, text
         # What has been repaired needs no repair.
-        assert build_tree(words, linearize(repaired)) == (repaired, True), text
+        again = linearize(repaired, keep_tags=True)
+        assert build_tree(words, again) == (repaired, True), text
         found.append(repaired)
     (tmp_path / "x").write_text("".join(f"(TOP {each})\n" for each in found))
     again = [simplify(each) for each in read_trees(tmp_path / "x")]

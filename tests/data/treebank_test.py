@@ -53,6 +53,17 @@ def test_pairs_are_words_and_tokens(tmp_path, train):
     assert list(corpus.read("test")) == PAIRS
 
 
+def test_parts_of_speech_are_told_where_they_are_wanted(train):
+    corpus = open_corpus(
+        "treebank", "en", "de", trees={"train": [train]}, tree_tags=True
+    )
+    for (words, tagged), (_, plain) in zip(corpus.read("train"), PAIRS, strict=True):
+        tokens = zip(tagged.split(), plain.split(), strict=True)
+        tags = [tag for tag, token in tokens if token == "XX"]
+        assert len(tags) == len(words.split())
+        assert "XX" not in tags
+
+
 @pytest.mark.parametrize(
     ("paths", "message"),
     [

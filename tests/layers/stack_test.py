@@ -16,6 +16,7 @@ from t2t_keras import (
     EncoderLayer,
     FeedForward,
     LearnedPosition,
+    Linear,
     MultiHeadAttention,
     Residual,
     SharedEmbedding,
@@ -80,9 +81,22 @@ def test_feed_forward_equals_the_equation():
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
+def test_linear_has_a_row_for_each_output_and_begins_as_glorot_and_bengio():
+    layer = Linear(300, seed=1)
+    x = random((2, 3, 500))
+    layer(x)
+    shake(layer)
+    kernel, bias = (v.numpy() for v in layer.weights)
+    np.testing.assert_allclose(layer(x), x @ kernel.T + bias, atol=1e-4)
+    assert np.abs(kernel).max() == pytest.approx((6 / 800) ** 0.5, rel=1e-3)
+    assert kernel.std() == pytest.approx((2 / 800) ** 0.5, rel=0.01)
+
+
 LAYERS = {
     "dropout": (Dropout(0.2), 1),
     "residual": (Residual(8, 0.1, pre_norm=True), 2),
+    "linear": (Linear(3), 1),
+    "linear_without_bias": (Linear(3, use_bias=False), 1),
     "feed_forward": (FeedForward(8, 16, relu_dropout=0.1), 1),
     "attention": (MultiHeadAttention(2, 8, d_k=3, attention_dropout=0.1), 1),
     "cross_attention": (MultiHeadAttention(2, 8), 2),

@@ -1,0 +1,52 @@
+"""The Transformer of CTranslate2 at the size that is measured, with random weights."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ctranslate2.specs import TransformerSpec
+
+
+def save(sizes: argparse.Namespace, words: Sequence[str], directory: str) -> None:
+    """Writes a model.
+
+    Args:
+        sizes: As of `common.sizes`.
+        words: Its vocabulary.
+        directory: Where to.
+    """
+    draw = np.random.default_rng(0)
+    d, ff = sizes.d_model, sizes.d_ff
+
+    def fill_linear(linear: Any, rows: int, columns: int) -> None:
+        # As Glorot and Bengio (2010) draw weights.
+        bound = (6 / (rows + columns)) ** 0.5
+        linear.weight = draw.uniform(-bound, bound, [rows, columns]).astype(np.float32)
+
+    def fill_norm(norm: Any) -> None:
+        norm.gamma, norm.beta = np.ones(d, np.float32), np.zeros(d, np.float32)
+
+    spec = TransformerSpec.from_config(
+        sizes.num_layers, sizes.num_heads, pre_norm=False, activation=0
+    )
+    for layer in [*spec.encoder.layer, *spec.decoder.layer]:
+        # The first kernels of an attention are fused.
+        fused = [(layer.self_attention, [3 * d, d])]
+        if hasattr(layer, "attention"):
+            fused.append((layer.attention, [d, 2 * d, d]))
+        for attention, rows in fused:
+            for linear, number in zip(attention.linear, rows, strict=True):
+                fill_linear(linear, number, d)
+            fill_norm(attention.layer_norm)
+        fill_linear(layer.ffn.linear_0, ff, d)
+        fill_linear(layer.ffn.linear_1, d, ff)
+        fill_norm(layer.ffn.layer_norm)
+    table = spec.encoder.embeddings[0]
+    fill_linear(table, len(words), d)
+    spec.decoder.embeddings.weight = spec.decoder.projection.weight = table.weight
+    spec.register_source_vocabulary(list(words))
+    spec.register_target_vocabulary(list(words))
+    spec.validate()
+    spec.optimize(quantization="int8" if sizes.precision == "int8" else None)
+    spec.save(directory)

@@ -1,0 +1,143 @@
+"""What is measured as something grows: sentences, batches, beams, clients, commands."""
+
+from typing import NamedTuple
+
+from workloads import OURS, Contestant
+
+STAGES = (
+    *("prepare", "train", "launch", "average", "evaluate", "score", "translate"),
+    *("export", "serve", "request", "parse", "visualize", "variations"),
+    *("complexity", "cost"),
+)
+
+
+class Figure(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        key: Its name in a program's line of output.
+        title: Its name in the table.
+        digits: How many follow the decimal point.
+    """
+
+    key: str
+    title: str
+    digits: int = 0
+
+
+class Growth(NamedTuple):
+    """Work at several sizes.
+
+    Attributes:
+        axis: What grows.
+        flags: What to add to a contestant's command, by value.
+        contestants: Who does the work.
+        figures: What is reported; the first is drawn.
+        needs_text: Whether Multi30k is read.
+    """
+
+    axis: str
+    flags: dict[int | str, list[str]]
+    contestants: list[Contestant]
+    figures: list[Figure]
+    needs_text: bool = False
+
+    def runs(self) -> list[Contestant]:
+        """Returns every contestant at every value, as `run_name` names them."""
+        return [
+            Contestant(run_name(c, value), c.peer, [*c.command, *flags], c.setup)
+            for value, flags in self.flags.items()
+            for c in self.contestants
+        ]
+
+
+def run_name(contestant: Contestant, value: int | str) -> str:
+    """Returns the name of a contestant's run at a value."""
+    return f"{contestant.name}, {value}"
+
+
+_MEMORY = Figure("peak_memory_mb", "MB")
+_STEP = [Figure("step_seconds", "s a step", 2), _MEMORY]
+_STEPS = ["--warmup=2", "--steps=3"]
+_TRAINERS = [
+    Contestant(OURS, OURS, ["train_t2t_keras.py", *_STEPS]),
+    Contestant("tf-models", "tf-models", ["train_tf_models.py", *_STEPS]),
+]
+_DECODE = [Figure("seconds", "s for 32 sentences", 2), _MEMORY]
+_FEW = ["--sentences=32", "--batch=16"]
+_DECODERS = [
+    Contestant(OURS, OURS, ["decode_t2t_keras.py", *_FEW]),
+    Contestant(
+        "CTranslate2",
+        "ctranslate2",
+        ["decode_ctranslate2.py", *_FEW, "--streams=2", "--threads=1"],
+    ),
+]
+_TOKENS = 2048
+
+GROWTHS: dict[str, Growth] = {
+    "growth, sentence length": Growth(
+        f"tokens of a sentence, {_TOKENS:,} a side of a batch",
+        {
+            length: [f"--length={length}", f"--batch={_TOKENS // length}"]
+            for length in (16, 64, 256, 1024)
+        },
+        _TRAINERS,
+        _STEP,
+    ),
+    "growth, batch": Growth(
+        "sentences of a batch, of 32 tokens a side",
+        {batch: [f"--batch={batch}"] for batch in (8, 32, 128)},
+        _TRAINERS,
+        _STEP,
+    ),
+    "growth, vocabulary": Growth(
+        "tokens of the vocabulary",
+        {
+            size: [f"--vocab_size={size}", "--batch=32"]
+            for size in (8_000, 32_000, 64_000)
+        },
+        _TRAINERS,
+        _STEP,
+    ),
+    "growth, output length": Growth(
+        "tokens of an output, beam 4",
+        {length: [f"--output_length={length}"] for length in (10, 40, 160)},
+        _DECODERS,
+        _DECODE,
+    ),
+    "growth, beam": Growth(
+        "beams, of 20 tokens",
+        {size: [f"--beam_size={size}"] for size in (1, 4, 16)},
+        _DECODERS,
+        _DECODE,
+    ),
+    "start-up": Growth(
+        "command",
+        {
+            "first line": ["--command=first line"],
+            **{stage: [f"--command={stage}"] for stage in STAGES},
+        },
+        [Contestant(OURS, OURS, ["start_up.py"])],
+        [Figure("seconds", "s", 2), _MEMORY],
+        needs_text=True,
+    ),
+    "serving": Growth(
+        "clients",
+        {clients: [f"--clients={clients}"] for clients in (1, 8, 64)},
+        [
+            Contestant(OURS, OURS, ["serve_t2t_keras.py"]),
+            Contestant("one by one", OURS, ["serve_t2t_keras.py", "--nobatching"]),
+        ],
+        [
+            Figure("rate", "requests a second", 1),
+            Figure("p50_ms", "p50, ms"),
+            Figure("p99_ms", "p99, ms"),
+            _MEMORY,
+        ],
+        needs_text=True,
+    ),
+}
+"""The base model at 8,000 tokens of vocabulary, but for what grows. Start-up is of
+--help, and of `t2t-translate` until its first line. Serving asks for a sentence of
+Multi30k at a time; "one by one" is the same server without batching."""

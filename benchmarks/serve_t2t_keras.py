@@ -1,0 +1,78 @@
+"""`t2t-serve` and clients that ask it for a sentence at a time, without a pause."""
+
+import itertools
+import resource
+import signal
+import socket
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import common
+import multi30k
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.serving.client_grpc import GrpcClient
+
+WARM_UP = 5.0
+READY = "gRPC: "
+
+parser = common.sizes(__doc__)
+parser.add_argument("--clients", type=int, default=8)
+parser.add_argument("--seconds", type=float, default=20.0)
+parser.add_argument("--nobatching", action="store_true")
+sizes = parser.parse_args()
+
+with socket.create_server(("127.0.0.1", 0)) as free:
+    port = free.getsockname()[1]
+server = subprocess.Popen(
+    multi30k.command(
+        "serve",
+        f"--model_base_path={multi30k.EXPORT}",
+        f"--port={port}",
+        "--rest_api_port=0",
+        f"--enable_batching={not sizes.nobatching}",
+    ),
+    stderr=subprocess.PIPE,
+    text=True,
+)
+assert server.stderr
+while READY not in server.stderr.readline():
+    assert server.poll() is None, "The server has stopped."
+threading.Thread(target=server.stderr.read, daemon=True).start()
+
+sentences = multi30k.TEST.read_text().splitlines()
+answered: list[tuple[float, float]] = []
+"""When, and after how many seconds."""
+end = time.perf_counter() + WARM_UP + sizes.seconds
+
+
+def ask(client: GrpcClient, first: int) -> None:
+    """Asks for one sentence after another until the time is over."""
+    for sentence in itertools.cycle(sentences[first:] + sentences[:first]):
+        started = time.perf_counter()
+        if started > end:
+            return
+        client.translate([sentence])
+        now = time.perf_counter()
+        answered.append((now, now - started))
+
+
+with GrpcClient(f"127.0.0.1:{port}", "default") as client:
+    places = range(0, len(sentences), len(sentences) // sizes.clients)
+    with ThreadPoolExecutor(sizes.clients) as pool:
+        for asked in [pool.submit(ask, client, p) for p in places[: sizes.clients]]:
+            asked.result()
+server.send_signal(signal.SIGTERM)
+assert server.wait() == 0
+# What came while the server warmed up does not count, nor what came after the end.
+seconds = [s for when, s in answered if end - sizes.seconds < when < end]
+common.report(
+    rate=len(seconds) / sizes.seconds,
+    p50_ms=1000 * np.percentile(seconds, 50),
+    p99_ms=1000 * np.percentile(seconds, 99),
+    version=tf.__version__,
+    peak_memory_mb=resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+)

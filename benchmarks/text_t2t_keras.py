@@ -1,0 +1,72 @@
+"""Real text to batches, or on to losses: useful tokens a second of t2t_keras.
+
+--source=text tokenizes anew whenever it reads, --source=records reads what t2t-prepare
+wrote. With --task=train steps are taken; with --task=read batches are only read.
+"""
+
+import common
+import multi30k
+import tensorflow as tf
+
+from t2t_keras import Transformer
+from t2t_keras.data.batching import Batching
+from t2t_keras.data.corpora import TextCorpus
+from t2t_keras.data.examples import Examples, TextExamples
+from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.records import RecordExamples
+from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.data.translation import training_dataset
+from t2t_keras.pipelines.stage import set_environment
+from t2t_keras.tokens import PAD_ID
+from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.trainer import Trainer
+
+sizes = common.text_sizes(__doc__)
+set_environment()
+options = tf.data.Options()
+if sizes.threads:
+    options.threading.private_threadpool_size = sizes.threads
+
+
+def open_examples() -> Examples:
+    """Opens the training pairs."""
+    if sizes.source == "records":
+        return RecordExamples(multi30k.DATA, "train")
+    english, german = ({"train": [str(path)]} for path in multi30k.TRAIN)
+    tokenizers = TokenizerPair.load(multi30k.DATA / "tokenizer")
+    corpus = TextCorpus("en", "de", english, german)
+    return TextExamples(corpus, "train", tokenizers, LengthFilter())
+
+
+def dataset(**of_worker: int) -> tf.data.Dataset:
+    """Returns the batches of training."""
+    batches = training_dataset(examples, Batching(sizes.batch_tokens), **of_worker)
+    return batches.with_options(options)
+
+
+examples = open_examples()
+if sizes.task == "train":
+    model = Transformer(
+        sizes.vocab_size,
+        **common.model_arguments(sizes),
+        dropout=sizes.dropout,
+        dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",
+    )
+    trainer = Trainer(model, Adam(common.LEARNING_RATE))
+    parts = iter(trainer.distribute(dataset))
+
+    def step() -> tuple[float, float]:
+        """Takes a step; returns its tokens and its positions, padding included."""
+        logs, _ = trainer.train_step(parts)
+        return logs["tokens"], logs["tokens"] / logs["non_padding"]
+else:
+    batches = iter(dataset())
+
+    def step() -> tuple[float, float]:
+        """Reads a batch; returns likewise."""
+        batch = next(batches)
+        sides = [batch[side].numpy() for side in ("source", "target")]
+        return sum(int((x != PAD_ID).sum()) for x in sides), sum(x.size for x in sides)
+
+
+common.report_text(step, sizes, version=tf.__version__)

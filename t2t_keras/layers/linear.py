@@ -1,0 +1,86 @@
+"""Linear projection."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> Any:
+    """Computes x W^T + b at every position.
+
+    Args:
+        x: `[..., inputs]` float.
+        kernel: `[units, inputs]`, W, of the dtype of `x`.
+        bias: `[units]`, b, likewise. Default none.
+
+    Returns:
+        `[..., units]`.
+    """
+    units, inputs = kernel.shape
+    # A product of two matrices is one call of the library that computes it; one of a
+    # batch of matrices would be a call for each.
+    y = tf.matmul(tf.reshape(x, [-1, inputs]), kernel, transpose_b=True)
+    y = y if bias is None else tf.nn.bias_add(y, bias)
+    shape = tf.concat([tf.shape(x)[:-1], [units]], axis=0)
+    return tf.ensure_shape(tf.reshape(y, shape), [*x.shape[:-1], units])
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class Linear(keras.layers.Layer):
+    """W x + b, where W holds a row for each output: PyTorch's layout, not Keras's.
+
+    In that layout the products of decoding, of few rows, are 1.1 to 1.9 times as fast
+    on a CPU, since what is multiplied with what lies side by side in memory; those of
+    training are as fast (docs/performance.md).
+
+    Args:
+        units: Size of the output.
+        use_bias: Whether b is added, which begins as 0. Default True.
+        seed: Of the initial W (Glorot and Bengio, 2010, uniform). Default 0.
+
+    Call arguments:
+        x: `[..., inputs]` float.
+
+    Returns:
+        `[..., units]` in the compute dtype.
+    """
+
+    def __init__(
+        self, units: int, use_bias: bool = True, seed: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units = units
+        self.use_bias = use_bias
+        self.seed = seed
+
+    def build(self, input_shape: Any) -> None:
+        """Creates W, `[units, inputs]`, and b, `[units]`."""
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.units, input_shape[-1]),
+            initializer=keras.initializers.GlorotUniform(self.seed),
+        )
+        self.bias = (
+            self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
+            if self.use_bias
+            else None
+        )
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Projects each position."""
+        kernel, bias = (
+            v if v is None else tf.convert_to_tensor(v)
+            for v in (self.kernel, self.bias)
+        )
+        return project(x, kernel, bias)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "seed": self.seed,
+        }
