@@ -64,14 +64,10 @@ _TRAINERS = [
     Contestant("tf-models", "tf-models", ["train_tf_models.py", *_STEPS]),
 ]
 _DECODE = [Figure("seconds", "s for 32 sentences", 2), _MEMORY]
-_FEW = ["--sentences=32", "--batch=16"]
+_FEW = ["--sentences=32", "--batch=16", "--streams=2", "--threads=1"]
 _DECODERS = [
     Contestant(OURS, OURS, ["decode_t2t_keras.py", *_FEW]),
-    Contestant(
-        "CTranslate2",
-        "ctranslate2",
-        ["decode_ctranslate2.py", *_FEW, "--streams=2", "--threads=1"],
-    ),
+    Contestant("CTranslate2", "ctranslate2", ["decode_ctranslate2.py", *_FEW]),
 ]
 _TOKENS = 2048
 

@@ -57,7 +57,7 @@ def make(source: Path) -> None:
         ],
         MODEL / "config.json": [
             *("train", "--preset=base", f"--data_dir={DATA}", f"--model_dir={MODEL}"),
-            *("--train_steps=1", "--batch_tokens=256"),
+            *("--train_steps=1", "--batch_tokens=256", "--bleu_sentences=0"),
         ],
         EXPORT / "1": [
             *("export", f"--model_dir={MODEL}", f"--export_dir={EXPORT}", *SEARCH),

@@ -61,6 +61,10 @@ def _training(precision: str, peers: dict[str, str]) -> Workload:
     )
 
 
+_STREAMS = ["--streams=2", "--threads=1"]
+"""Twice as fast on two cores as one stream of two threads."""
+
+
 def _decoding(precision: str, beam_size: int, rivals: list[Contestant]) -> Workload:
     search = [f"--beam_size={beam_size}"]
     encoder = forward_flops(BASE, 24, 0)
@@ -73,7 +77,10 @@ def _decoding(precision: str, beam_size: int, rivals: list[Contestant]) -> Workl
             Contestant(
                 OURS,
                 OURS,
-                ["decode_t2t_keras.py", f"--precision={precision}", *search],
+                [
+                    *("decode_t2t_keras.py", f"--precision={precision}"),
+                    *(*_STREAMS, *search),
+                ],
             ),
             *(r._replace(command=[*r.command, *search]) for r in rivals),
         ],
@@ -85,8 +92,6 @@ _TRAINERS = {
     "keras-hub": "train_keras_hub.py",
     "transformers": "train_transformers.py",
 }
-_STREAMS = ["--streams=2", "--threads=1"]
-"""Twice as fast on two cores as one stream of two threads."""
 _FLOAT32 = [
     Contestant("CTranslate2", "ctranslate2", ["decode_ctranslate2.py", *_STREAMS]),
     Contestant("OpenNMT-tf", "opennmt-tf", ["decode_opennmt_tf.py"]),

@@ -5,7 +5,6 @@ t2t-complexity --output_dir=DIR
 
 import itertools
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -19,7 +18,9 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 flags.DEFINE_list(
-    "lengths", ["64", "128", "256", "512", "1024", "2048"], "Values of n, ascending."
+    "lengths",
+    ["64", "128", "256", "512", "1024", "2048"],
+    "Values of n, ascending, at least two.",
 )
 flags.DEFINE_list("sizes", ["128", "512"], "Values of d, multiples of 8.")
 flags.DEFINE_integer("window", 32, "r of restricted self-attention.", 1)
@@ -32,7 +33,7 @@ def main() -> None:
     """Runs the stage."""
     from t2t_keras.analysis.complexity import measure
     from t2t_keras.analysis.complexity_plot import draw_complexity
-    from t2t_keras.files import write_atomically
+    from t2t_keras.files import directory_at, write_atomically
 
     lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
     settings = {
@@ -42,7 +43,7 @@ def main() -> None:
         "repeats": FLAGS.repeats,
     }
     measured = measure(lengths, sizes, **settings)
-    directory = Path(FLAGS.output_dir)
+    directory = directory_at(FLAGS.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     measurements = []
     for measurement in measured:

@@ -30,7 +30,8 @@ def main() -> None:
         training_flops,
     )
 
-    given = [n for n in (*presets.BASE, "mean_length") if FLAGS[n].present]
+    names = (*presets.BASE, "mean_length", "preset")
+    given = [name for name in names if FLAGS[name].present]
     if FLAGS.model_dir and given:
         raise ValueError(
             "What --model_dir was trained with is known: it goes without "

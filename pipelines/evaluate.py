@@ -14,6 +14,7 @@ from absl import flags
 
 from t2t_keras.flags import decoding, languages, paths
 from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.hypotheses import share_cores
 
 if TYPE_CHECKING:
     from t2t_keras.evaluation.perplexity import Perplexity
@@ -57,7 +58,17 @@ def main() -> None:
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
         raise ValueError("--reference goes with --source or --hypothesis.")
-    check_flavours(FLAGS.scores)
+    of_model = ("model_dir", "source", "split", "hypothesis_output", "beam_size")
+    given = [name for name in of_model if FLAGS[name].present]
+    if FLAGS.hypothesis and given:
+        raise ValueError(
+            "--hypothesis is scored as it is, without a model: it goes without "
+            f"--{', --'.join(given)}."
+        )
+    if not FLAGS.hypothesis and languages.TARGET_LANG.present:
+        raise ValueError("--target_lang goes with --hypothesis: a model knows its own.")
+    flavours = list(dict.fromkeys(FLAGS.scores))
+    check_flavours(flavours)
     target_lang = languages.TARGET_LANG.value
     if FLAGS.hypothesis:
         text, reference_path = Path(FLAGS.hypothesis), Path(FLAGS.reference)
@@ -97,7 +108,7 @@ def main() -> None:
         with stage.open_output(path) as file:
             file.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
-    scores = score_translations(hypotheses, references, FLAGS.scores, target_lang)
+    scores = score_translations(hypotheses, references, flavours, target_lang)
     for score in scores:
         print(score)
     comparisons = []
@@ -108,7 +119,7 @@ def main() -> None:
             hypotheses,
             baseline,
             references,
-            FLAGS.scores,
+            flavours,
             target_lang,
             FLAGS.bootstrap_samples,
         )
@@ -149,11 +160,13 @@ def _translate(
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.evaluation.perplexity import Perplexity
 
+    concurrent_batches = share_cores()
     translator = Translator(
         [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
         model_dir.tokenizers,
         SearchOptions(**decoding.search_options()),
         FLAGS.decode_batch_tokens,
+        concurrent_batches=concurrent_batches,
     )
     names = [model_dir.weights_path(c).name for c in FLAGS.checkpoint]
     stage.report(f"Decoding {len(sources):,} sentences with {', '.join(names)} ...")

@@ -1,4 +1,4 @@
-"""Hypotheses as lines of text and of JSON: what the stages that translate share."""
+"""What the stages that translate share: cores, hypotheses as text and as JSON."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,10 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from t2t_keras.flags import decoding
+
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation
 
 FLAGS = flags.FLAGS
+
+
+def share_cores() -> int:
+    """Shares the cores among the batches that are searched at once.
+
+    To be called before TensorFlow's first operation.
+
+    Returns:
+        How many batches.
+    """
+    import tensorflow as tf
+
+    batches, threads = decoding.concurrency()
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    return batches
 
 
 def as_text(found: Iterable[Sequence["Translation"]], number: int) -> Iterator[str]:

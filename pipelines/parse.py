@@ -8,8 +8,10 @@ The model is one that was trained on --corpus=treebank. The search is as wide as
 paper's unless flags say otherwise: 21 beams, length penalty 0.3, 300 extra tokens. The
 likeliest of its hypotheses that is a tree over the sentence is taken; if none is, the
 likeliest is repaired.
+
 Parsed trees have XX as every word's part of speech, or what the model says if it was
-prepared with --tree_tags, or with --trees the tags there.
+prepared with --tree_tags, or with --trees the tags there; then they are written to
+MODEL_DIR/parsed.NAME.trees, unless --output says otherwise.
 """
 
 import itertools
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_keras.flags import decoding, paths, streams
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import hypotheses, stage
 
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree
@@ -47,6 +49,8 @@ def main() -> None:
 
     if not (FLAGS.trees if FLAGS.parsed else FLAGS.model_dir):
         raise ValueError("Either --model_dir, or --parsed and --trees must be given.")
+    if FLAGS.trees and FLAGS["input"].present:
+        raise ValueError("Either --input or --trees: with trees, theirs are parsed.")
 
     def trees_of(paths: Sequence[str]) -> list["Tree"]:
         files = tree_files(paths)
@@ -66,7 +70,6 @@ def main() -> None:
     if FLAGS.parsed:
         print(score_brackets(gold, trees_of([FLAGS.parsed])))
         return
-    stage.report(f"Parsing {len(gold):,} sentences ...")
     parsed: list[Tree] = []
     for tree in filter(None, _parse(" ".join(tree.words()) for tree in gold)):
         # Their tags are for evalb, which goes by them to tell punctuation.
@@ -110,11 +113,13 @@ def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
             f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
             "on --corpus=treebank. t2t-translate runs it."
         )
+    concurrent_batches = hypotheses.share_cores()
     translator = Translator(
         [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
         model_dir.tokenizers,
         SearchOptions(**decoding.search_options(), n_best=FLAGS.beam_size),
         FLAGS.decode_batch_tokens,
+        concurrent_batches=concurrent_batches,
     )
     repaired = 0
     for window in windows(iter(lines), _WINDOW, wait):

@@ -131,11 +131,14 @@ def _is_own(error: BaseException) -> bool:
 def set_environment() -> None:
     """Sets what TensorFlow reads from the environment, where a user has not.
 
-    To be called before TensorFlow's first operation.
+    To be called before TensorFlow is imported.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for name, value in {
         "TF_CPP_MIN_LOG_LEVEL": "3",
+        # oneDNN's products, which TensorFlow takes by default only on processors with
+        # instructions for neural networks: twice as fast on others too.
+        "TF_ENABLE_ONEDNN_OPTS": "1",
         # By default a large tensor's memory goes back to the system, which clears it
         # page by page for the next one: up to 40% of a training step's time.
         "TF_CPU_ALLOCATOR_USE_BFC": "true",

@@ -29,6 +29,7 @@ def main() -> None:
     from t2t_keras.decoding.translator import Translator, windows
     from t2t_keras.model_dir import ModelDir
 
+    concurrent_batches = hypotheses.share_cores()
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options(), n_best=FLAGS.n_best)
     translator = Translator(
@@ -36,6 +37,7 @@ def main() -> None:
         model_dir.tokenizers,
         options,
         FLAGS.decode_batch_tokens,
+        concurrent_batches=concurrent_batches,
     )
 
     lines = stage.input_lines(FLAGS.input)

@@ -3,7 +3,8 @@
 t2t-variations --data_dir=DIR --output_dir=DIR --preset=base --rows=base,A,B
 t2t-variations --data_dir=DIR --output_dir=DIR --preset=tiny -- --train_minutes=5
 
-What comes after -- are more flags of t2t-train for every row. A row keeps its meaning
+What comes after -- are flags of t2t-train for every row, other than the sizes and
+hyper-parameters that this stage has itself. A row keeps its meaning
 beside a base of another size: "num_heads_16" has twice as many heads as the preset. The
 same command line goes on where it stopped.
 """
@@ -55,13 +56,13 @@ def main(arguments: list[str]) -> int:
         arguments: Flags of t2t-train for all rows.
     """
     from t2t_keras.evaluation.bleu import check_flavours
-    from t2t_keras.files import write_atomically
+    from t2t_keras.files import directory_at, write_atomically
 
     rows, base = _rows(), preset.preset_values()
     _check_arguments(arguments, base)
     check_flavours([FLAGS.row_score])
     _check_rows(rows, base)
-    directory = Path(FLAGS.output_dir)
+    directory = directory_at(FLAGS.output_dir)
     path = directory / _RESULTS
     record = _record(path)
     results = record["rows"]
@@ -79,16 +80,21 @@ def main(arguments: list[str]) -> int:
             continue
         stage.report(f"\nRow {number} of {len(rows)}: {row}")
         if status := _train(directory / row, wanted[row]["values"], arguments):
-            stage.report(
-                f"t2t-variations ends here. {directory} keeps what is trained: other "
-                "flags need another --output_dir."
-                if status == stage.EXIT_USAGE
-                else f"t2t-variations ends here. The same command goes on at {row}."
-            )
+            stage.report(f"t2t-variations ends at the row {row}.")
+            if status != stage.EXIT_USAGE:
+                stage.report("The same command goes on there.")
+            elif (directory / row).exists():
+                stage.report(
+                    f"{directory} keeps what is trained: other flags need another "
+                    "--output_dir."
+                )
             return status
         results[row] = {"wanted": wanted[row], **_result(directory / row)}
         write_atomically(path, json.dumps(record, indent=2).encode())
         _write_table(directory, results, wanted)
+    others = [row for row in VARIATIONS if row in results]
+    if others := [row for row in others if results[row]["wanted"] != wanted[row]]:
+        stage.report(f"Left out, since made with other flags: {', '.join(others)}")
     sys.stdout.write(_write_table(directory, results, wanted))
     return 0
 
@@ -98,10 +104,7 @@ def _write_table(
 ) -> str:
     from t2t_keras.files import write_atomically
 
-    found = [row for row in VARIATIONS if row in results]
-    alike = [row for row in found if results[row]["wanted"] == wanted[row]]
-    if others := [row for row in found if row not in alike]:
-        stage.report(f"Left out, since trained with other flags: {', '.join(others)}")
+    alike = [r for r in VARIATIONS if results.get(r, {}).get("wanted") == wanted[r]]
     table = _table({row: results[row] for row in alike})
     write_atomically(directory / "variations.md", table.encode())
     return table
@@ -130,14 +133,14 @@ def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
     for name in sorted(names):
         if name in reserved or name.removeprefix("no") in reserved:
             raise ValueError(
-                f"What comes after -- may not override the rows. Received: --{name}"
+                f"--{name} belongs before the --, if anywhere: what comes after it "
+                "may not override the rows."
             )
 
 
 def _record(path: Path) -> dict[str, Any]:
-    """Returns the results so far, or makes their file, which is of one data only."""
+    """Returns the results so far, which are of one data only."""
     from t2t_keras.data.preparation import PreparedData
-    from t2t_keras.files import write_atomically
 
     manifest = PreparedData(FLAGS.data_dir).manifest
     if "dev" not in manifest["splits"]:
@@ -146,8 +149,7 @@ def _record(path: Path) -> dict[str, Any]:
         )
     data = {name: manifest[name] for name in ("vocabulary_fingerprint", "splits")}
     if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({"data": data, "rows": {}}).encode())
+        return {"data": data, "rows": {}}
     record = json.loads(path.read_text())
     if record["data"] != data:
         raise ValueError(

@@ -31,7 +31,7 @@ def main() -> None:
     from t2t_keras.analysis.explorer import explorer_page
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.files import write_atomically
+    from t2t_keras.files import directory_at, write_atomically
     from t2t_keras.model_dir import ModelDir
 
     if len(FLAGS.checkpoint) > 1:
@@ -39,6 +39,7 @@ def main() -> None:
             "t2t-visualize looks at one model. Received: --checkpoint="
             f"{','.join(FLAGS.checkpoint)}"
         )
+    directory = directory_at(FLAGS.output_dir)
     model_dir = ModelDir(FLAGS.model_dir)
     model = model_dir.load_model(FLAGS.checkpoint[0])
     target = FLAGS.target_text
@@ -55,7 +56,6 @@ def main() -> None:
             )
         stage.report(f"Translation: {target}")
     maps = attention_maps(model, model_dir.tokenizers, FLAGS.source_text, target)
-    directory = Path(FLAGS.output_dir)
     directory.mkdir(parents=True, exist_ok=True)
     weights = model_dir.weights_path(FLAGS.checkpoint[0]).name
     name = f"{Path(FLAGS.model_dir).resolve().name}, {weights}"

@@ -55,3 +55,17 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     """Writes a whole file at once; see `atomic_writer`."""
     with atomic_writer(path) as file:
         file.write(content)
+
+
+def directory_at(path: str | Path) -> Path:
+    """Returns a path that is a directory, or may become one.
+
+    Raises:
+        ValueError: If there is a file in its place, or in that of a parent.
+    """
+    path = Path(path)
+    whole = path.absolute()
+    there = next(place for place in (whole, *whole.parents) if place.exists())
+    if not there.is_dir():
+        raise ValueError(f"{path} cannot be a directory: {there} is a file.")
+    return path

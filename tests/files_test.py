@@ -4,10 +4,11 @@ import os
 import stat
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from t2t_keras.files import atomic_writer, write_atomically
+from t2t_keras.files import atomic_writer, directory_at, write_atomically
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
@@ -52,6 +53,17 @@ def test_names_that_no_file_can_have(tmp_path):
         write_atomically(tmp_path, b"")
     with pytest.raises(ValueError, match=f"no directory {tmp_path}/no to write x to"):
         write_atomically(tmp_path / "no" / "x", b"")
+
+
+def test_a_directory_may_be_where_no_file_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    for there in (tmp_path, tmp_path / "no" / "such", Path("new")):
+        assert directory_at(there) == there
+    for taken in ("file", "file/below/it"):
+        with pytest.raises(ValueError, match=f"{taken} cannot be.*{tmp_path}/file is"):
+            directory_at(taken)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ from t2t_keras.decoding.scoring import TokenScores, align_words
 from t2t_keras.decoding.search import Hypotheses
 from t2t_keras.decoding.text_search import EMPTY, TOO_LONG, TextSearch
 from t2t_keras.transformer import Transformer
+
+_Found = tuple[np.ndarray, np.ndarray]
+"""Texts and scores of a batch's hypotheses."""
 
 
 class Translation(NamedTuple):
@@ -57,6 +61,7 @@ class Translator:
             Default 2,048.
         max_input_tokens: A longer sentence is cut after this many tokens. Default
             1,024.
+        concurrent_batches: How many batches are searched at once. Default 1.
 
     Attributes:
         truncated: Number of sentences that were cut so far.
@@ -69,6 +74,7 @@ class Translator:
         options: SearchOptions | None = None,
         batch_tokens: int = 2048,
         max_input_tokens: int = 1024,
+        concurrent_batches: int = 1,
     ) -> None:
         self.options = options or SearchOptions()
         self.max_input_tokens = max_input_tokens
@@ -76,6 +82,7 @@ class Translator:
         self._tokenizers = tokenizers
         self._batch_tokens = batch_tokens
         self._drawn = 0
+        self._concurrent_batches = concurrent_batches
         single = isinstance(models, Transformer)
         self._text_search = text_search = TextSearch(
             [models] if single else models,  # type: ignore[list-item]
@@ -126,15 +133,19 @@ class Translator:
         # A sentence draws the same whatever else is translated with it.
         seeds = np.arange(self._drawn, self._drawn + len(sentences), dtype=np.int32)
         self._drawn += len(sentences)
-        for batch in self._batches(ids.row_lengths().numpy()):
+
+        def search_batch(batch: np.ndarray) -> _Found:
             found = self._search(
                 tf.gather(ids, batch),
                 tf.gather(begun, batch),
                 tf.constant(seeds[batch]),
             )
             texts = self._text_search.texts(found.ids).numpy()
-            scores = found.scores[:, : self.options.n_best].numpy()
-            for index, row_texts, row_scores in zip(batch, texts, scores, strict=True):
+            return texts, found.scores[:, : self.options.n_best].numpy()
+
+        batches = list(self._batches(ids.row_lengths().numpy()))
+        for batch, found in zip(batches, self._map(search_batch, batches), strict=True):
+            for index, row_texts, row_scores in zip(batch, *found, strict=True):
                 results[index] = [
                     Translation(
                         text.decode("utf-8", "replace"), float(score), stated[index]
@@ -144,6 +155,16 @@ class Translator:
                     if score > IMPOSSIBLE / 1000
                 ]
         return results
+
+    def _map(
+        self, search: Callable[[np.ndarray], _Found], batches: Sequence[np.ndarray]
+    ) -> Iterator[_Found]:
+        """Yields what a search finds for each batch, several at once."""
+        pool = ThreadPoolExecutor(self._concurrent_batches)
+        try:
+            yield from pool.map(search, batches)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _target_ids(
         self, sentences: Iterable[str] | None, number: int

@@ -43,6 +43,15 @@ def test_output_keeps_the_order_of_the_input(translator):
     assert len({best[0].text for best in together}) > 1
 
 
+def test_batches_that_are_searched_at_once_change_nothing(model, tokenizers):
+    options = SearchOptions(beam_size=2, max_extra_length=3)
+    one, several = (
+        Translator(model, tokenizers, options, 32, concurrent_batches=number)
+        for number in (1, 4)
+    )
+    assert several.translate(LINES) == one.translate(LINES)
+
+
 def test_empty_lines_give_empty_lines(translator):
     empty, full, blank = translator.translate(["", "the dog", " \t "])
     assert empty == [("", 0.0, "empty")] == blank

@@ -69,6 +69,7 @@ def test_a_models_cost_is_that_of_what_it_was_trained_on(tmp_path):
         (["--preset=base", "--num_heads=7"], "d_model=512, num_heads=7"),
         (["--mean_length=0"], "--mean_length=0"),
         (["--model_dir=/x", "--d_ff=8", "--mean_length=9"], "--d_ff, --mean_length"),
+        (["--model_dir=/x", "--preset=base"], "it goes without --preset."),
     ],
 )
 def test_mistakes_are_named(arguments, message):

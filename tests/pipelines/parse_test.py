@@ -136,6 +136,10 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
         ),
         (["--model_dir={0}/no"], "{0}/no holds no model"),
         (
+            ["--model_dir={0}/model", "--trees={0}/dev.mrg", "--input={0}/dev.mrg"],
+            "Either --input or --trees",
+        ),
+        (
             ["--model_dir={0}/translator"],
             "{0}/translator is no parser: it was trained on --corpus=text",
         ),

@@ -305,6 +305,9 @@ def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):
     assert "--early_stop_patience needs a dev split" in refused.stderr
 
 
+VISUALIZE = ["--model_dir=m", "--source_text=a"]
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "status", "message"),
     [
@@ -320,6 +323,19 @@ def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):
             2,
             "No such file: /no/a",
         ),
+        (
+            "evaluate",
+            ["--hypothesis=a", "--reference=b", "--model_dir=m", "--beam_size=2"],
+            2,
+            "it goes without --model_dir, --beam_size.",
+        ),
+        (
+            "evaluate",
+            ["--model_dir=m", "--target_lang=fr"],
+            2,
+            "--target_lang goes with --hypothesis",
+        ),
+        ("visualize", ["--output_dir=/dev/null", *VISUALIZE], 2, "/dev/null is a file"),
         ("translate", ["--bream_size=3"], 2, "bream_size"),
         ("launch", [], 2, "The flags of t2t-train come after --"),
         ("launch", ["--", "--workers=a:1"], 2, "sets the workers itself"),

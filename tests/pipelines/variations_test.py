@@ -163,7 +163,7 @@ def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
     shutil.copytree(work / "data", tmp_path / "data")
     base = [*line(tmp_path, "rows"), "--rows=base", *OF_TRAIN]
     shown = command.stage("variations", *base)
-    assert "Left out, since trained with other flags: dropout_0" in shown.stderr
+    assert "Left out, since made with other flags: dropout_0" in shown.stderr
     assert [text[:8] for text in shown.stdout.splitlines()[2:4]] == ["| base |", ""]
     manifest = tmp_path / "data" / "manifest.json"
     content = json.loads(manifest.read_text())
@@ -177,12 +177,22 @@ def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
     assert "has no dev split" in refused.stderr
 
 
+def test_a_mistake_in_the_flags_of_training_leaves_nothing(work, tmp_path):
+    work, _ = work
+    shutil.copytree(work / "data", tmp_path / "data")
+    wrong = [*line(tmp_path, "rows"), "--rows=base", "--", "--train_stepz=6"]
+    refused = command.stage("variations", *wrong, status=2)
+    assert "Unknown command line flag 'train_stepz'" in refused.stderr
+    assert refused.stderr.endswith("t2t-variations ends at the row base.\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--rows=F"], "--rows are A, B, C, D, E, base, big or any of base, num_he"),
-        (["--", "--dropout=0.5"], "may not override the rows. Received: --dropout"),
-        (["--", "--nopre_norm"], "Received: --nopre_norm"),
+        (["--", "--dropout=0.5"], "--dropout belongs before the --, if anywhere"),
+        (["--", "--nopre_norm"], "--nopre_norm belongs before the --"),
         (["--num_heads=4", "--d_model=12"], "Row num_heads_16 cannot be trained."),
         (["--row_score=meteor"], "Received: meteor"),
         (["--data_dir=/no"], "/no holds no prepared data"),
