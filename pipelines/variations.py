@@ -80,9 +80,9 @@ def main(arguments: list[str]) -> int:
             continue
         stage.report(f"\nRow {number} of {len(rows)}: {row}")
         if status := _train(directory / row, wanted[row]["values"], arguments):
-            stage.report(f"t2t-variations ends at the row {row}.")
+            stage.report(f"t2t-variations ends at {row}.")
             if status != stage.EXIT_USAGE:
-                stage.report("The same command goes on there.")
+                stage.report(f"The same command goes on at {row}.")
             elif (directory / row).exists():
                 stage.report(
                     f"{directory} keeps what is trained: other flags need another "

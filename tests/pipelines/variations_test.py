@@ -183,7 +183,7 @@ def test_a_mistake_in_the_flags_of_training_leaves_nothing(work, tmp_path):
     wrong = [*line(tmp_path, "rows"), "--rows=base", "--", "--train_stepz=6"]
     refused = command.stage("variations", *wrong, status=2)
     assert "Unknown command line flag 'train_stepz'" in refused.stderr
-    assert refused.stderr.endswith("t2t-variations ends at the row base.\n")
+    assert refused.stderr.endswith("t2t-variations ends at base.\n")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
