@@ -22,7 +22,9 @@ import draw
 import peers
 from growth import GROWTHS, Growth
 from tables import MACHINE, Runs, growth_table, rate_table
-from workloads import WORKLOADS, Contestant, Workload
+from workloads import OURS, WORKLOADS, Contestant, Workload
+
+from t2t_keras.pipelines.stage import environment
 
 
 def main() -> None:
@@ -76,11 +78,12 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
         everyone = [machine, *work.contestants]
     pythons = {c.peer: peers.python_of(c.peer) for c in everyone}
     for setup in {(c.peer, *c.setup) for c in everyone if c.setup}:
-        _run(pythons[setup[0]], list(setup[1:]))
+        _run(pythons[setup[0]], list(setup[1:]), own={})
     runs: Runs = {c.name: [] for c in everyone}
     for number in range(1, arguments.rounds + 1):
         for contestant in everyone:
-            output = _run(pythons[contestant.peer], contestant.command)
+            own = environment() if contestant.peer == OURS else {}
+            output = _run(pythons[contestant.peer], contestant.command, own)
             figures = json.loads(output.splitlines()[-1])
             runs[contestant.name].append(figures)
             _tell(
@@ -93,8 +96,8 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
     return runs
 
 
-def _run(python: str, command: list[str]) -> str:
-    """Runs a program and returns what it prints."""
+def _run(python: str, command: list[str], own: dict[str, str]) -> str:
+    """Runs a program in the environment that it sets itself; returns what it prints."""
     finished = subprocess.run(
         [python, _path(command[0]), *command[1:]],
         capture_output=True,
@@ -104,6 +107,7 @@ def _run(python: str, command: list[str]) -> str:
             "TF_CPP_MIN_LOG_LEVEL": "3",
             # For every TensorFlow: some processors have it on by default.
             "TF_ENABLE_ONEDNN_OPTS": "1",
+            **own,
             **os.environ,
             "BENCH_STARTED": str(time.time()),
         },

@@ -55,7 +55,7 @@ def make(source: Path) -> None:
             *("prepare", "--corpus=text", *files, f"--data_dir={DATA}"),
             "--vocab_size=8000",
         ],
-        MODEL / "config.json": [
+        MODEL / "checkpoints" / "weights-00000001.npz": [
             *("train", "--preset=base", f"--data_dir={DATA}", f"--model_dir={MODEL}"),
             *("--train_steps=1", "--batch_tokens=256", "--bleu_sentences=0"),
         ],

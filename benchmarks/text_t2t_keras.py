@@ -16,13 +16,11 @@ from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.records import RecordExamples
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.data.translation import training_dataset
-from t2t_keras.pipelines.stage import set_environment
 from t2t_keras.tokens import PAD_ID
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.trainer import Trainer
 
 sizes = common.text_sizes(__doc__)
-set_environment()
 options = tf.data.Options()
 if sizes.threads:
     options.threading.private_threadpool_size = sizes.threads

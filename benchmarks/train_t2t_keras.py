@@ -7,12 +7,10 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras import Transformer
-from t2t_keras.pipelines.stage import set_environment
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.trainer import PLACE, Trainer
 
 sizes = common.training_sizes(__doc__)
-set_environment()
 
 model = Transformer(
     sizes.vocab_size,

@@ -1,6 +1,5 @@
 """How translations are searched for."""
 
-import os
 from typing import Any
 
 from absl import flags
@@ -33,17 +32,8 @@ flags.DEFINE_float("temperature", 1.0, "Of --sample: logits are divided by it.")
 flags.DEFINE_integer("top_k", 0, "Of --sample: so many likeliest tokens; 0: all.", 0)
 flags.DEFINE_float("top_p", 1.0, "Of --sample: likeliest tokens of this probability.")
 flags.DEFINE_integer("sample_seed", 0, "Of --sample.")
-_MOST_AT_ONCE = 8
-"""A window of lines has not many more batches."""
 DECODE_BATCH_TOKENS = flags.DEFINE_integer(
     "decode_batch_tokens", 2048, "Input positions of a batch.", 1
-)
-CONCURRENT_BATCHES = flags.DEFINE_integer(
-    "concurrent_batches",
-    0,
-    f"Batches searched at once, which share the cores; 0: one a core, at most "
-    f"{_MOST_AT_ONCE}.",
-    0,
 )
 
 
@@ -60,17 +50,6 @@ _OPTIONS = (
     "top_p",
     "sample_seed",
 )
-
-
-def concurrency() -> tuple[int, int]:
-    """Returns how many batches to search at once, and the threads of each.
-
-    A batch's products are small: two of one thread each are done sooner than one of two
-    threads after the other.
-    """
-    cores = len(os.sched_getaffinity(0))
-    number = CONCURRENT_BATCHES.value or min(cores, _MOST_AT_ONCE)
-    return number, max(1, cores // number)
 
 
 def search_options() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import decoding, languages, paths
+from t2t_keras.flags import concurrency, decoding, languages, paths
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.hypotheses import share_cores
 
@@ -58,7 +58,8 @@ def main() -> None:
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
         raise ValueError("--reference goes with --source or --hypothesis.")
-    of_model = ("model_dir", "source", "split", "hypothesis_output", "beam_size")
+    of_model = ["model_dir", "checkpoint", "source", "split", "hypothesis_output"]
+    of_model += decoding.search_options()
     given = [name for name in of_model if FLAGS[name].present]
     if FLAGS.hypothesis and given:
         raise ValueError(
@@ -190,7 +191,9 @@ _REPORT_SENTENCES = 2000
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [paths.MODEL_DIR, languages.TARGET_LANG, decoding])
+    stage.run(
+        main, __name__, [paths.MODEL_DIR, languages.TARGET_LANG, decoding, concurrency]
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.flags import decoding
+from t2t_keras.flags.concurrency import concurrency
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation
@@ -24,7 +24,7 @@ def share_cores() -> int:
     """
     import tensorflow as tf
 
-    batches, threads = decoding.concurrency()
+    batches, threads = concurrency()
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     return batches
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths, streams
+from t2t_keras.flags import concurrency, decoding, paths, streams
 from t2t_keras.pipelines import hypotheses, stage
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def run() -> None:
     """Is the console script."""
     for name, value in _SEARCH.items():
         FLAGS.set_default(name, value)
-    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, streams, decoding]
+    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, streams, decoding, concurrency]
     stage.run(main, __name__, shared)
 
 

@@ -128,13 +128,10 @@ def _is_own(error: BaseException) -> bool:
     return raised_in == "__main__" or raised_in.startswith("t2t_keras.")
 
 
-def set_environment() -> None:
-    """Sets what TensorFlow reads from the environment, where a user has not.
-
-    To be called before TensorFlow is imported.
-    """
+def environment() -> dict[str, str]:
+    """Returns what TensorFlow is to read from the environment."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for name, value in {
+    return {
         "TF_CPP_MIN_LOG_LEVEL": "3",
         # oneDNN's products, which TensorFlow takes by default only on processors with
         # instructions for neural networks: twice as fast on others too.
@@ -144,7 +141,15 @@ def set_environment() -> None:
         "TF_CPU_ALLOCATOR_USE_BFC": "true",
         # Its own limit is 64 GiB, whatever the machine has.
         "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(memory >> 20),
-    }.items():
+    }
+
+
+def set_environment() -> None:
+    """Sets `environment`, but for what a user has set.
+
+    To be called before TensorFlow is imported.
+    """
+    for name, value in environment().items():
         os.environ.setdefault(name, value)
 
 

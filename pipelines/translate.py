@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths, streams
+from t2t_keras.flags import concurrency, decoding, paths, streams
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.pipelines import hypotheses, stage
 
@@ -90,6 +90,7 @@ def run() -> None:
         streams,
         hypotheses_flags,
         decoding,
+        concurrency,
     ]
     stage.run(main, __name__, shared, required=["model_dir"])
 

@@ -92,8 +92,8 @@ def main(arguments: list[str]) -> int:
         results[row] = {"wanted": wanted[row], **_result(directory / row)}
         write_atomically(path, json.dumps(record, indent=2).encode())
         _write_table(directory, results, wanted)
-    others = [row for row in VARIATIONS if row in results]
-    if others := [row for row in others if results[row]["wanted"] != wanted[row]]:
+    others = [r for r in wanted if r in results and results[r]["wanted"] != wanted[r]]
+    if others:
         stage.report(f"Left out, since made with other flags: {', '.join(others)}")
     sys.stdout.write(_write_table(directory, results, wanted))
     return 0
