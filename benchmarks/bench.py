@@ -70,12 +70,11 @@ def main() -> None:
 
 def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -> Runs:
     """Runs all contestants in turn, so many rounds."""
-    if isinstance(work, Growth):
-        everyone = work.runs()
-    else:
-        precision = f"--precision={work.precision}"
-        machine = Contestant(MACHINE, MACHINE, ["machine.py", precision])
-        everyone = [machine, *work.contestants]
+    precision = "float32" if isinstance(work, Growth) else work.precision
+    everyone = work.runs() if isinstance(work, Growth) else work.contestants
+    if work.flops:
+        command = ["machine.py", f"--precision={precision}"]
+        everyone = [Contestant(MACHINE, MACHINE, command), *everyone]
     pythons = {c.peer: peers.python_of(c.peer) for c in everyone}
     for setup in {(c.peer, *c.setup) for c in everyone if c.setup}:
         _run(pythons[setup[0]], list(setup[1:]), own={})

@@ -1,21 +1,42 @@
 """The Transformer of CTranslate2 at the size that is measured, with random weights."""
 
 import argparse
+import multiprocessing
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ctranslate2.specs import TransformerSpec
 
 
-def save(sizes: argparse.Namespace, words: Sequence[str], directory: str) -> None:
-    """Writes a model.
+def save(
+    sizes: argparse.Namespace,
+    words: Sequence[str],
+    directory: str,
+    add_source_eos: bool = False,
+) -> None:
+    """Writes a model, in a process of its own: its memory is not the translator's.
 
     Args:
         sizes: As of `common.sizes`.
         words: Its vocabulary.
         directory: Where to.
+        add_source_eos: Whether sources are to end with a token. Default False.
     """
+    arguments = (sizes, words, directory, add_source_eos)
+    process = multiprocessing.get_context("fork").Process(target=_save, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == 0, process.exitcode
+
+
+def _save(
+    sizes: argparse.Namespace,
+    words: Sequence[str],
+    directory: str,
+    add_source_eos: bool,
+) -> None:
     draw = np.random.default_rng(0)
     d, ff = sizes.d_model, sizes.d_ff
 
@@ -47,6 +68,8 @@ def save(sizes: argparse.Namespace, words: Sequence[str], directory: str) -> Non
     spec.decoder.embeddings.weight = spec.decoder.projection.weight = table.weight
     spec.register_source_vocabulary(list(words))
     spec.register_target_vocabulary(list(words))
+    spec.config.add_source_eos = add_source_eos
     spec.validate()
     spec.optimize(quantization="int8" if sizes.precision == "int8" else None)
+    Path(directory).mkdir(exist_ok=True)
     spec.save(directory)

@@ -1,5 +1,8 @@
 """Decoding with a SavedModel that OpenNMT-tf has exported."""
 
+import os
+import subprocess
+import sys
 import tempfile
 
 import common
@@ -9,16 +12,24 @@ import tensorflow as tf
 
 sizes = common.decoding_sizes(__doc__)
 
-model = opennmt_tf_model.make(
-    sizes,
-    beam_width=sizes.beam_size,
-    length_penalty=0.6,
-    minimum_decoding_length=sizes.output_length,
-    maximum_decoding_length=sizes.output_length,
-)
-model.create_variables()
+EXPORT_TO = "EXPORT_TO"
+if EXPORT_TO in os.environ:
+    model = opennmt_tf_model.make(
+        sizes,
+        beam_width=sizes.beam_size,
+        length_penalty=0.6,
+        minimum_decoding_length=sizes.output_length,
+        maximum_decoding_length=sizes.output_length,
+    )
+    model.create_variables()
+    model.export(os.environ[EXPORT_TO])
+    raise SystemExit
 directory = tempfile.mkdtemp()
-model.export(directory)
+# In a process of its own, whose memory is not the SavedModel's.
+environment = {**os.environ, EXPORT_TO: directory}
+subprocess.run(
+    [sys.executable, *sys.argv], env=environment, check=True, stdout=subprocess.DEVNULL
+)
 exported = tf.saved_model.load(directory)
 translate = exported.signatures["serving_default"]
 # Words, which stand three places after their number.

@@ -1,4 +1,4 @@
-"""Decoding of t2t_keras: the search of t2t-translate and of its exports."""
+"""Decoding of t2t_keras: the search of t2t-translate, in its --decode_precision."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +22,7 @@ ensemble = Ensemble([model])
 options = SearchOptions(
     beam_size=sizes.beam_size,
     min_length=sizes.output_length,
+    max_extra_length=sizes.output_length,
     max_output_tokens=sizes.output_length,
 )
 ids = tf.constant(

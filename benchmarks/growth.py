@@ -1,8 +1,18 @@
 """What is measured as something grows: sentences, batches, beams, clients, commands."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from workloads import OURS, Contestant
+from workloads import (
+    BASE,
+    OURS,
+    READING,
+    READING_OPENNMT_TF,
+    Contestant,
+    decoding_flops,
+)
+
+from t2t_keras.analysis.flops import training_flops
 
 STAGES = (
     *("prepare", "train", "launch", "average", "evaluate", "score", "translate"),
@@ -33,6 +43,7 @@ class Growth(NamedTuple):
         flags: What to add to a contestant's command, by value.
         contestants: Who does the work.
         figures: What is reported; the first is drawn.
+        flops: Operations of the work at a value, if they are what limits it.
         needs_text: Whether Multi30k is read.
     """
 
@@ -40,6 +51,7 @@ class Growth(NamedTuple):
     flags: dict[int | str, list[str]]
     contestants: list[Contestant]
     figures: list[Figure]
+    flops: Callable[[int], float] | None = None
     needs_text: bool = False
 
     def runs(self) -> list[Contestant]:
@@ -80,12 +92,14 @@ GROWTHS: dict[str, Growth] = {
         },
         _TRAINERS,
         _STEP,
+        lambda length: training_flops(BASE, length, length, _TOKENS / length),
     ),
     "growth, batch": Growth(
         "sentences of a batch, of 32 tokens a side",
         {batch: [f"--batch={batch}"] for batch in (8, 32, 128)},
         _TRAINERS,
         _STEP,
+        lambda batch: training_flops(BASE, 32, 32, batch),
     ),
     "growth, vocabulary": Growth(
         "tokens of the vocabulary",
@@ -95,18 +109,32 @@ GROWTHS: dict[str, Growth] = {
         },
         _TRAINERS,
         _STEP,
+        lambda size: training_flops({**BASE, "source_vocab_size": size}, 32, 32, 32),
     ),
     "growth, output length": Growth(
         "tokens of an output, beam 4",
         {length: [f"--output_length={length}"] for length in (10, 40, 160)},
         _DECODERS,
         _DECODE,
+        lambda length: 32 * decoding_flops(4, length),
     ),
     "growth, beam": Growth(
         "beams, of 20 tokens",
         {size: [f"--beam_size={size}"] for size in (1, 4, 16)},
         _DECODERS,
         _DECODE,
+        lambda size: 32 * decoding_flops(size, 20),
+    ),
+    "input pipeline, threads": Growth(
+        "threads that prepare batches of Multi30k's text",
+        {threads: [f"--threads={threads}"] for threads in (1, 2)},
+        [
+            Contestant(f"{OURS}, records", OURS, [*READING, "--source=records"]),
+            Contestant(f"{OURS}, text", OURS, READING),
+            Contestant("OpenNMT-tf, text", "opennmt-tf", READING_OPENNMT_TF),
+        ],
+        [Figure("rate", "useful tokens a second")],
+        needs_text=True,
     ),
     "start-up": Growth(
         "command",

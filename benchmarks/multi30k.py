@@ -19,7 +19,7 @@ VOCABULARY = DIRECTORY / "vocabulary.txt"
 TRAIN = DIRECTORY / "train.en", DIRECTORY / "train.de"
 TEST = DIRECTORY / "test.en"
 OUTPUT_TOKENS = 16
-"""Of every translation, its end too: random weights would not end it by themselves."""
+"""Steps of every search: random weights would not end an output by themselves."""
 SEARCH = [
     "--beam_size=4",
     f"--min_length={OUTPUT_TOKENS - 1}",

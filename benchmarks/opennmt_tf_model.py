@@ -58,4 +58,6 @@ def text_data() -> dict[str, Any]:
     return {
         **{f"{side}_vocabulary": str(multi30k.VOCABULARY) for side in sides},
         **{f"{side}_tokenization": tokenization for side in sides},
+        # As this project's sources have.
+        "source_sequence_controls": {"end": True},
     }

@@ -1,12 +1,12 @@
 """How long a command takes to start: --help, or the first translated line."""
 
+import importlib.metadata
 import resource
 import subprocess
 import time
 
 import common
 import multi30k
-import tensorflow as tf
 
 parser = common.sizes(__doc__)
 parser.add_argument("--command", required=True, help="a stage, or: first line")
@@ -39,6 +39,6 @@ assert line.strip(), command
 common.report(
     rate=1 / seconds,
     seconds=seconds,
-    version=tf.__version__,
+    version=importlib.metadata.version("tensorflow"),
     peak_memory_mb=resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
 )

@@ -60,16 +60,21 @@ def growth_table(name: str, growth: Growth, runs: Runs) -> str:
     """Returns a growth's table: a row for each value."""
     columns = [(c, figure) for c in growth.contestants for figure in growth.figures]
     titles = [growth.axis, *(f"{c.name}, {figure.title}" for c, figure in columns)]
-    rows = [
-        [
-            f"{value:,}" if isinstance(value, int) else value,
-            *(
-                f"{median(runs[run_name(c, value)], figure.key):,.{figure.digits}f}"
-                for c, figure in columns
-            ),
-        ]
-        for value in growth.flags
-    ]
+    rows = []
+    for value in growth.flags:
+        found = [median(runs[run_name(c, value)], f.key) for c, f in columns]
+        cells = [f"{value:,}" if isinstance(value, int) else value]
+        for number, (_, figure) in zip(found, columns, strict=True):
+            cells.append(f"{number:,.{figure.digits}f}")
+        if growth.flops and isinstance(value, int):
+            seconds = growth.flops(value) / median(runs[MACHINE])
+            cells += [
+                f"{found[len(growth.figures)] / found[0]:.2f} x",
+                f"{seconds:.2f}",
+            ]
+        rows.append(cells)
+    if growth.flops:
+        titles += [f"{growth.contestants[0].name} is faster", "the limit, s"]
     return "\n".join([f"### {name}", "", *_table(titles, rows), ""])
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras import Transformer
+from t2t_keras.training.objective import Objective
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.trainer import PLACE, Trainer
 
@@ -18,9 +19,7 @@ model = Transformer(
     dropout=sizes.dropout,
     dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",
 )
-trainer = Trainer(
-    model, Adam(common.LEARNING_RATE), label_smoothing=sizes.label_smoothing
-)
+trainer = Trainer(model, Adam(common.LEARNING_RATE), Objective(sizes.label_smoothing))
 source, target = (
     np.array(common.random_ids(sizes.batch, sizes.length, sizes.vocab_size, seed))
     for seed in (0, 1)

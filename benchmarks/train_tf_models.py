@@ -23,7 +23,8 @@ model = models.Seq2SeqTransformer(
     encoder_layer=models.TransformerEncoder(**layer_arguments),
     decoder_layer=models.TransformerDecoder(**layer_arguments),
 )
-optimizer = tf_keras.optimizers.Adam(common.LEARNING_RATE)
+# What its own factory of optimizers takes.
+optimizer = tf_keras.optimizers.legacy.Adam(common.LEARNING_RATE)
 source, target = (
     tf.constant(common.random_ids(sizes.batch, sizes.length, sizes.vocab_size, seed))
     for seed in (0, 1)

@@ -16,7 +16,7 @@ sizes = parser.parse_args()
 directory = multi30k.DIRECTORY / f"ctranslate2.{sizes.precision}"
 if sizes.make:
     words = multi30k.VOCABULARY.read_text().splitlines()
-    ctranslate2_model.save(sizes, [*words, "<unk>"], str(directory))
+    ctranslate2_model.save(sizes, [*words, "<unk>"], str(directory), True)
     raise SystemExit
 
 translator = ctranslate2.Translator(
@@ -30,8 +30,8 @@ results = translator.translate_batch(
     batch_type="tokens",
     beam_size=4,
     length_penalty=0.6,
-    min_decoding_length=multi30k.OUTPUT_TOKENS - 1,
-    max_decoding_length=multi30k.OUTPUT_TOKENS - 1,
+    min_decoding_length=multi30k.OUTPUT_TOKENS,
+    max_decoding_length=multi30k.OUTPUT_TOKENS,
 )
 texts = [pieces.decode(result.hypotheses[0]) for result in results]
 with tempfile.TemporaryDirectory() as output:

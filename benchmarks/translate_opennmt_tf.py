@@ -14,15 +14,14 @@ from opennmt.utils.checkpoint import Checkpoint
 parser = common.sizes(__doc__)
 parser.add_argument("--make", action="store_true", help="write the model and stop")
 sizes = parser.parse_args()
-limit = multi30k.OUTPUT_TOKENS - 1
 config = {
     "model_dir": str(multi30k.DIRECTORY / "opennmt-tf"),
     "data": opennmt_tf_model.text_data(),
     "params": {
         "beam_width": 4,
         "length_penalty": 0.6,
-        "minimum_decoding_length": limit,
-        "maximum_decoding_length": limit,
+        "minimum_decoding_length": multi30k.OUTPUT_TOKENS,
+        "maximum_decoding_length": multi30k.OUTPUT_TOKENS,
     },
     "infer": {
         "batch_size": 2048,

@@ -65,13 +65,17 @@ _STREAMS = ["--streams=2", "--threads=1"]
 """Twice as fast on two cores as one stream of two threads."""
 
 
+def decoding_flops(beam_size: int, output_length: int) -> float:
+    """Counts the operations of translating a sentence of 24 tokens."""
+    encoder = forward_flops(BASE, 24, 0)
+    return encoder + beam_size * (forward_flops(BASE, 24, output_length) - encoder)
+
+
 def _decoding(precision: str, beam_size: int, rivals: list[Contestant]) -> Workload:
     search = [f"--beam_size={beam_size}"]
-    encoder = forward_flops(BASE, 24, 0)
-    beam = forward_flops(BASE, 24, 20) - encoder
     return Workload(
         "sentences",
-        encoder + beam_size * beam,
+        decoding_flops(beam_size, 20),
         precision,
         [
             Contestant(
@@ -111,11 +115,14 @@ _LOW = [
 ]
 
 
+READING = ["text_t2t_keras.py", "--task=read", "--steps=100"]
+_LARGE = ["--batch_tokens=25000", "--steps=15"]
+READING_OPENNMT_TF = ["text_opennmt_tf.py", "--task=read", "--steps=100"]
+
+
 def _real_text() -> dict[str, Workload]:
     tokens = "useful tokens"
     translating = ["translate_ctranslate2.py"]
-    reading = ["text_t2t_keras.py", "--task=read", "--steps=100"]
-    theirs = ["text_opennmt_tf.py"]
     return {
         "real text, training": Workload(
             tokens,
@@ -124,7 +131,7 @@ def _real_text() -> dict[str, Workload]:
             "float32",
             [
                 Contestant(OURS, OURS, ["text_t2t_keras.py"]),
-                Contestant("OpenNMT-tf", "opennmt-tf", theirs),
+                Contestant("OpenNMT-tf", "opennmt-tf", ["text_opennmt_tf.py"]),
             ],
             needs_text=True,
         ),
@@ -154,12 +161,18 @@ def _real_text() -> dict[str, Workload]:
             0,
             "float32",
             [
-                Contestant(f"{OURS}, records", OURS, [*reading, "--source=records"]),
-                Contestant(f"{OURS}, text", OURS, reading),
+                Contestant(f"{OURS}, records", OURS, [*READING, "--source=records"]),
                 Contestant(
-                    "OpenNMT-tf, text",
+                    f"{OURS}, records, batches of 25,000",
+                    OURS,
+                    [*READING, *_LARGE, "--source=records"],
+                ),
+                Contestant(f"{OURS}, text", OURS, READING),
+                Contestant("OpenNMT-tf, text", "opennmt-tf", READING_OPENNMT_TF),
+                Contestant(
+                    "OpenNMT-tf, text, batches of 25,000",
                     "opennmt-tf",
-                    [*theirs, "--task=read", "--steps=100"],
+                    [*READING_OPENNMT_TF, *_LARGE],
                 ),
             ],
             needs_text=True,

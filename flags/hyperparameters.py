@@ -24,6 +24,12 @@ flags.DEFINE_float("label_smoothing", None, "Probability spread evenly, below 1.
 flags.DEFINE_float("learning_rate", None, "Multiplies the paper's schedule.", 0)
 flags.DEFINE_integer("warmup_steps", None, "Steps of growing learning rate.", 1)
 flags.DEFINE_float("clip_norm", None, "Greatest gradient norm [no clipping].", 0)
+flags.DEFINE_float(
+    "r_drop",
+    None,
+    "R-Drop: weight of what two predictions differ by [one prediction].",
+    0,
+)
 flags.DEFINE_integer("batch_tokens", None, "Tokens a side in a global batch.", 1)
 flags.DEFINE_integer("train_steps", None, "Updates to train for.", 1)
 flags.DEFINE_float("checkpoint_minutes", None, "Minutes between checkpoints.", 0)

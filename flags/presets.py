@@ -32,6 +32,7 @@ BASE: dict[str, Any] = {
     "learning_rate": 1.0,
     "warmup_steps": 4000,
     "clip_norm": None,
+    "r_drop": None,
     "batch_tokens": 25_000,
     "train_steps": 100_000,
     "checkpoint_minutes": 10.0,

@@ -19,6 +19,11 @@ flags.DEFINE_integer(
     0,
 )
 flags.DEFINE_integer("seed", 0, "Seed of weights, dropout and the data's order.")
+flags.DEFINE_bool(
+    "deterministic",
+    False,
+    "Equal seeds give equal losses on GPUs too, at some cost; on CPUs they do anyway.",
+)
 flags.DEFINE_float("ema_decay", None, "Keep an exponential average of the weights.")
 flags.DEFINE_integer(
     "max_skipped_steps", 20, "Steps in a row whose gradients may be infinite.", 0

@@ -61,6 +61,10 @@ def main() -> None:
     )
 
 
+def _passes(training: dict[str, Any]) -> int:
+    return 2 if training.get("r_drop") else 1
+
+
 def _of_preset() -> tuple[str, dict[str, Any], dict[str, Any]]:
     values = preset.preset_values()
     arguments = {
@@ -70,7 +74,10 @@ def _of_preset() -> tuple[str, dict[str, Any], dict[str, Any]]:
     length = FLAGS.mean_length
     run = {
         "steps": values["train_steps"],
-        "pairs": values["train_steps"] * values["batch_tokens"] / length,
+        "pairs": _passes(values)
+        * values["train_steps"]
+        * values["batch_tokens"]
+        / length,
         "lengths": (length, length),
     }
     return FLAGS.preset, arguments, run
@@ -87,7 +94,7 @@ def _of_model() -> tuple[str, dict[str, Any], dict[str, Any]]:
     epochs = model_dir.checkpoints.progress(steps[-1])["epochs"]
     run = {
         "steps": steps[-1],
-        "pairs": epochs * train["pairs"],
+        "pairs": _passes(config["training"]) * epochs * train["pairs"],
         # The end of a sentence is a token too.
         "lengths": tuple(
             train[f"{side}_tokens"] / train["pairs"] + 1

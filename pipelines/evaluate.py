@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import concurrency, decoding, languages, paths
+from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.hypotheses import share_cores
+from t2t_keras.pipelines.hypotheses import load_models, share_cores
 
 if TYPE_CHECKING:
     from t2t_keras.evaluation.perplexity import Perplexity
@@ -59,7 +59,7 @@ def main() -> None:
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
         raise ValueError("--reference goes with --source or --hypothesis.")
     of_model = ["model_dir", "checkpoint", "source", "split", "hypothesis_output"]
-    of_model += decoding.search_options()
+    of_model += [*decoding.search_options(), "decode_precision"]
     given = [name for name in of_model if FLAGS[name].present]
     if FLAGS.hypothesis and given:
         raise ValueError(
@@ -163,7 +163,7 @@ def _translate(
 
     concurrent_batches = share_cores()
     translator = Translator(
-        [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
+        load_models(model_dir),
         model_dir.tokenizers,
         SearchOptions(**decoding.search_options()),
         FLAGS.decode_batch_tokens,
@@ -191,9 +191,7 @@ _REPORT_SENTENCES = 2000
 
 def run() -> None:
     """Is the console script."""
-    stage.run(
-        main, __name__, [paths.MODEL_DIR, languages.TARGET_LANG, decoding, concurrency]
-    )
+    stage.run(main, __name__, [paths.MODEL_DIR, languages.TARGET_LANG, decoding, speed])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the stages that translate share: cores, hypotheses as text and as JSON."""
+"""What the stages that translate share: cores, models, hypotheses as text and JSON."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.flags.concurrency import concurrency
+from t2t_keras.flags.speed import concurrency
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation
+    from t2t_keras.model_dir import ModelDir
+    from t2t_keras.transformer import Transformer
 
 FLAGS = flags.FLAGS
 
@@ -27,6 +29,14 @@ def share_cores() -> int:
     batches, threads = concurrency()
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     return batches
+
+
+def load_models(model_dir: "ModelDir") -> "list[Transformer]":
+    """Loads what `checkpoint` names, to compute in `decode_precision`."""
+    return [
+        model_dir.load_model(checkpoint, dtype=FLAGS.decode_precision)
+        for checkpoint in FLAGS.checkpoint
+    ]
 
 
 def as_text(found: Iterable[Sequence["Translation"]], number: int) -> Iterator[str]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import concurrency, decoding, paths, streams
+from t2t_keras.flags import decoding, paths, speed, streams
 from t2t_keras.pipelines import hypotheses, stage
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
         )
     concurrent_batches = hypotheses.share_cores()
     translator = Translator(
-        [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
+        hypotheses.load_models(model_dir),
         model_dir.tokenizers,
         SearchOptions(**decoding.search_options(), n_best=FLAGS.beam_size),
         FLAGS.decode_batch_tokens,
@@ -141,7 +141,7 @@ def run() -> None:
     """Is the console script."""
     for name, value in _SEARCH.items():
         FLAGS.set_default(name, value)
-    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, streams, decoding, concurrency]
+    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, streams, decoding, speed]
     stage.run(main, __name__, shared)
 
 

@@ -137,7 +137,8 @@ def describe_start(
     parts = trainer.replicas * trainer.accumulate
     statistics = batching.statistics(examples.lengths, parts)
     source_length, target_length = examples.lengths.mean(axis=0)
-    epoch = training_flops(model_arguments, source_length, target_length, len(examples))
+    pairs = len(examples) * trainer.objective.passes
+    epoch = training_flops(model_arguments, source_length, target_length, pairs)
     step = epoch / statistics.batches
     limits = [
         (budget.steps or 0) * step,

@@ -49,6 +49,15 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer("max_enqueued_batches", 100, "Full batches that may wait.", 1)
 flags.DEFINE_integer("num_batch_threads", 2, "Batches that run at once.", 1)
+flags.DEFINE_integer(
+    "tensorflow_intra_op_parallelism",
+    0,
+    "Threads of one operation, such as a product; 0: one a core.",
+    0,
+)
+flags.DEFINE_integer(
+    "tensorflow_inter_op_parallelism", 0, "Operations at once; 0: one a core.", 0
+)
 flags.DEFINE_integer("max_request_bytes", 16 << 20, "Of a request.", 1)
 flags.DEFINE_integer("max_request_rows", 1024, "Of a request.", 1)
 flags.DEFINE_integer(
@@ -71,12 +80,20 @@ flags.DEFINE_string(
 
 def main() -> None:
     """Runs the stage."""
+    import tensorflow as tf
+
     from t2t_keras.serving.batching import Batcher
     from t2t_keras.serving.metrics import Metrics
     from t2t_keras.serving.predictor import Predictor
     from t2t_keras.serving.registry import Registry
     from t2t_keras.serving.server import ServerOptions, serve
 
+    tf.config.threading.set_intra_op_parallelism_threads(
+        FLAGS.tensorflow_intra_op_parallelism
+    )
+    tf.config.threading.set_inter_op_parallelism_threads(
+        FLAGS.tensorflow_inter_op_parallelism
+    )
     options = ServerOptions(
         host=FLAGS.host,
         port=FLAGS.port,

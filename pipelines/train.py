@@ -35,14 +35,15 @@ def main() -> None:
     from t2t_keras.pipelines.training_data import open_examples
     from t2t_keras.pipelines.training_run import TrainingRun
     from t2t_keras.training.budget import TrainingBudget
+    from t2t_keras.training.objective import Objective
     from t2t_keras.training.optimizer import Adam
     from t2t_keras.training.schedule import WarmupSchedule
     from t2t_keras.training.strategy import make_strategy, worker_index
     from t2t_keras.training.trainer import Trainer
     from t2t_keras.transformer import Transformer
 
-    # Equal seeds give equal losses; on a processor it costs nothing.
-    tf.config.experimental.enable_op_determinism()
+    if FLAGS.deterministic:
+        tf.config.experimental.enable_op_determinism()
     # Workers find each other before anything else touches a device.
     strategy = make_strategy(**distribution.strategy_arguments())
     is_chief = worker_index(strategy) == 0
@@ -76,14 +77,15 @@ def main() -> None:
         values["d_model"], values["warmup_steps"], values["learning_rate"]
     )
     replicas = strategy.num_replicas_in_sync
+    objective = Objective(values["label_smoothing"], values["r_drop"])
+    tokens = objective.passes * values["batch_tokens"] / replicas
     with strategy.scope():
         trainer = Trainer(
             Transformer(**model_arguments, dtype=FLAGS.precision),
             Adam(schedule),
-            values["label_smoothing"],
+            objective,
             values["clip_norm"],
-            accumulate=FLAGS.accumulate
-            or math.ceil(values["batch_tokens"] / (_TOKENS_PER_PART * replicas)),
+            accumulate=FLAGS.accumulate or math.ceil(tokens / _TOKENS_PER_PART),
             strategy=strategy,
             jit=FLAGS.jit,
             ema_decay=FLAGS.ema_decay,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.flags import concurrency, decoding, paths, streams
+from t2t_keras.flags import decoding, paths, speed, streams
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.pipelines import hypotheses, stage
 
@@ -33,7 +33,7 @@ def main() -> None:
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options(), n_best=FLAGS.n_best)
     translator = Translator(
-        [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
+        hypotheses.load_models(model_dir),
         model_dir.tokenizers,
         options,
         FLAGS.decode_batch_tokens,
@@ -90,7 +90,7 @@ def run() -> None:
         streams,
         hypotheses_flags,
         decoding,
-        concurrency,
+        speed,
     ]
     stage.run(main, __name__, shared, required=["model_dir"])
 

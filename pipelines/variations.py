@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
         arguments: Flags of t2t-train for all rows.
     """
     from t2t_keras.evaluation.bleu import check_flavours
-    from t2t_keras.files import directory_at, write_atomically
+    from t2t_keras.files import directory_at, locked, write_atomically
 
     rows, base = _rows(), preset.preset_values()
     _check_arguments(arguments, base)
@@ -89,9 +89,15 @@ def main(arguments: list[str]) -> int:
                     "--output_dir."
                 )
             return status
-        results[row] = {"wanted": wanted[row], **_result(directory / row)}
-        write_atomically(path, json.dumps(record, indent=2).encode())
-        _write_table(directory, results, wanted)
+        result = {"wanted": wanted[row], **_result(directory / row)}
+        taken = f"Another t2t-variations is writing {path}. The same command goes on."
+        with locked(directory / "lock", taken):
+            # Others may have trained other rows here meanwhile.
+            record = _record(path)
+            results = record["rows"]
+            results[row] = result
+            write_atomically(path, json.dumps(record, indent=2).encode())
+            _write_table(directory, results, wanted)
     others = [r for r in wanted if r in results and results[r]["wanted"] != wanted[r]]
     if others:
         stage.report(f"Left out, since made with other flags: {', '.join(others)}")

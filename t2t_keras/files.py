@@ -1,11 +1,15 @@
 """Files that appear whole or not at all."""
 
+import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+_LOCK_ATTEMPTS = 10
 
 
 @contextmanager
@@ -55,6 +59,48 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     """Writes a whole file at once; see `atomic_writer`."""
     with atomic_writer(path) as file:
         file.write(content)
+
+
+@contextmanager
+def locked(path: str | Path, taken: str) -> Iterator[None]:
+    """Makes sure that only one process is in a block at a time.
+
+    Args:
+        path: A file for the lock, made if it is not there, and left behind. The system
+            lets go of it when the process ends, however it ends.
+        taken: What to say if another process has it.
+
+    Raises:
+        ValueError: If another one has it, or the file cannot be made.
+    """
+    path = Path(path)
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written to: {error}") from error
+    with file:
+        for attempt in range(_LOCK_ATTEMPTS):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if attempt + 1 == _LOCK_ATTEMPTS:
+                    raise ValueError(taken) from error
+            time.sleep(0.1)  # It may be `is_locked` that looks.
+        yield
+
+
+def is_locked(path: str | Path) -> bool:
+    """Tells whether a process is in a block of `locked`."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def directory_at(path: str | Path) -> Path:

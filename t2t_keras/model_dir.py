@@ -13,11 +13,9 @@ logs/                       TensorBoard
 """
 
 import contextlib
-import fcntl
 import json
 import math
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ import numpy as np
 
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.files import write_atomically
+from t2t_keras.files import is_locked, locked, write_atomically
 from t2t_keras.training.averaging import average_weights
 from t2t_keras.training.checkpoints import (
     CheckpointStore,
@@ -40,7 +38,7 @@ from t2t_keras.transformer import Transformer
 FORMAT = 2
 """Of the directory; to be raised when an older version could not read it rightly."""
 
-_LOCK_ATTEMPTS = 10
+_LOCK = "lock"
 _CONFIG = "config.json"
 _STEP = "step"
 
@@ -169,36 +167,19 @@ class ModelDir:
             raise ValueError(f"{self.path} is a file; a directory is needed.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / "lock").open("ab")
         except OSError as error:
             raise ValueError(f"{self.path} cannot be written to: {error}") from error
-        with file:
-            for attempt in range(_LOCK_ATTEMPTS):
-                try:
-                    # The system lets go of it when the process ends, however it ends.
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    if attempt + 1 == _LOCK_ATTEMPTS:
-                        raise ValueError(
-                            f"Another training is running on {self.path}. Wait for it, "
-                            "or choose another --model_dir."
-                        ) from error
-                time.sleep(0.1)  # It may be `is_locked` that looks.
+        with locked(
+            self.path / _LOCK,
+            f"Another training is running on {self.path}. Wait for it, or choose "
+            "another --model_dir.",
+        ):
             self.checkpoints.remove_half_written()
             yield
 
     def is_locked(self) -> bool:
         """Tells whether a training is running here."""
-        path = self.path / "lock"
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        return is_locked(self.path / _LOCK)
 
     def check_space(self, variables: Iterable[keras.Variable]) -> None:
         """Makes sure that a checkpoint has room, before any training.

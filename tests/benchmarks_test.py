@@ -19,7 +19,7 @@ TOY += ["--vocab_size=60", "--batch=4", "--length=6"]
     ("name", "arguments"),
     [
         ("train_t2t_keras", ["--steps=2", "--precision=bfloat16"]),
-        ("decode_t2t_keras", ["--sentences=6", "--streams=2", "--threads=1"]),
+        ("decode_t2t_keras", ["--sentences=6", "--streams=2", "--output_length=70"]),
     ],
 )
 def test_programs_print_their_figures(name, arguments):
@@ -76,13 +76,19 @@ def test_growth_has_a_row_for_each_value(monkeypatch):
     found = {
         run.name: [{"step_seconds": number + more, "peak_memory_mb": 5000.0}]
         + [{"step_seconds": number, "peak_memory_mb": 3000.0}] * 2
-        for number, run in enumerate(work.runs())
+        for number, run in enumerate(work.runs(), 1)
         for more in (100,)
     }
     table = tables.growth_table("work", work, found)
     assert "| tokens | a, s | a, MB | b, s | b, MB |" in table
-    assert "| 16 | 0.0 | 3,000 | 1.0 | 3,000 |" in table
-    assert "| 1,024 | 2.0 | 3,000 | 3.0 | 3,000 |" in table
+    assert "| 16 | 1.0 | 3,000 | 2.0 | 3,000 |" in table
+    assert "| 1,024 | 3.0 | 3,000 | 4.0 | 3,000 |" in table
+    # The machine does what each value asks for.
+    found["machine"] = [{"rate": 8.0}]
+    limited = work._replace(flops=lambda length: length)
+    table = tables.growth_table("work", limited, found)
+    assert "| b, MB | a is faster | the limit, s |" in table
+    assert "| 1,024 | 3.0 | 3,000 | 4.0 | 3,000 | 1.33 x | 128.00 |" in table
 
 
 def test_every_picture_is_drawn(monkeypatch, tmp_path):

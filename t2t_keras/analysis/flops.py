@@ -98,7 +98,8 @@ def training_flops(
         arguments: As of `forward_flops`.
         source_length: Mean tokens of a source.
         target_length: Mean tokens of a target.
-        pairs: Number of pairs seen, those seen again included.
+        pairs: Number of pairs seen, those seen again included: with R-Drop, each
+            of a batch is seen twice.
     """
     return 3 * pairs * forward_flops(arguments, source_length, target_length)
 

@@ -13,6 +13,7 @@ from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import window_mask
 from t2t_keras.layers.seeds import child_seed
+from t2t_keras.layers.shapes import reshape_last
 
 KeyValue = tuple[tf.Tensor, tf.Tensor]
 """Keys `[batch, heads, key, d_k]` and values `[batch, heads, key, d_v]`."""
@@ -132,8 +133,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _split_heads(self, x: tf.Tensor, depth: int) -> tf.Tensor:
         # [batch, length, heads * depth] -> [batch, length, heads, depth]
-        shape = tf.shape(x)
-        x = tf.reshape(x, [shape[0], shape[1], self.num_heads, depth])
+        x = reshape_last(x, x, 2, [self.num_heads, depth])
         # -> [batch, heads, length, depth]
         return tf.transpose(x, [0, 2, 1, 3])
 
@@ -209,8 +209,7 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         # [batch, heads, query, d_v] -> [batch, query, heads * d_v]
         context = tf.transpose(context, [0, 2, 1, 3])
-        shape = tf.shape(context)
-        context = tf.reshape(context, [shape[0], shape[1], self.num_heads * self.d_v])
+        context = reshape_last(context, context, 2, [self.num_heads * self.d_v])
         result: tuple[Any, ...] = (self.output_projection(context),)
         if return_attention_scores:
             result += (weights,)

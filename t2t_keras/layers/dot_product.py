@@ -29,8 +29,8 @@ def scaled_dot_product_attention(
         (before dropout), both in the dtype of `query`.
     """
     query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
-    d_k = tf.cast(tf.shape(query)[-1], query.dtype)
-    scores = tf.matmul(query * tf.math.rsqrt(d_k), key, transpose_b=True)
+    d_k = query.shape[-1]
+    scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
     # Low precision keeps the sums of a softmax to two or three digits only.
     exact = scores.dtype if scores.dtype == tf.float64 else tf.float32
     scores = tf.cast(scores, exact)

@@ -5,25 +5,26 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers.shapes import reshape_last
+
 
 def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> Any:
     """Computes x W^T + b at every position.
 
     Args:
-        x: `[..., inputs]` float.
+        x: `[batch, ..., inputs]` float.
         kernel: `[units, inputs]`, W, of the dtype of `x`.
         bias: `[units]`, b, likewise. Default none.
 
     Returns:
-        `[..., units]`.
+        `[batch, ..., units]`.
     """
     units, inputs = kernel.shape
     # A product of two matrices is one call of the library that computes it; one of a
     # batch of matrices would be a call for each.
     y = tf.matmul(tf.reshape(x, [-1, inputs]), kernel, transpose_b=True)
     y = y if bias is None else tf.nn.bias_add(y, bias)
-    shape = tf.concat([tf.shape(x)[:-1], [units]], axis=0)
-    return tf.ensure_shape(tf.reshape(y, shape), [*x.shape[:-1], units])
+    return reshape_last(y, x, len(x.shape) - 1, [units])
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -41,10 +42,10 @@ class Linear(keras.layers.Layer):
         seed: Of the initial W (Glorot and Bengio, 2010, uniform). Default 0.
 
     Call arguments:
-        x: `[..., inputs]` float.
+        x: `[batch, ..., inputs]` float.
 
     Returns:
-        `[..., units]` in the compute dtype.
+        `[batch, ..., units]` in the compute dtype.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.normalization import LayerNorm
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -49,7 +50,7 @@ class Residual(keras.layers.Layer):
         self.norm_epsilon = norm_epsilon
         self.seed = seed
         self.dropout = Dropout(dropout, seed, dtype=self.dtype_policy, name="dropout")
-        self.norm = keras.layers.LayerNormalization(
+        self.norm = LayerNorm(
             epsilon=norm_epsilon, dtype=self.dtype_policy, name="norm"
         )
 

@@ -6,6 +6,7 @@ import keras
 
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.feed_forward import FeedForward
+from t2t_keras.layers.normalization import LayerNorm
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.seeds import child_seed
 
@@ -167,9 +168,7 @@ class Stack(keras.layers.Layer):
             for i in range(num_layers)
         ]
         self.final_norm = (
-            keras.layers.LayerNormalization(
-                epsilon=norm_epsilon, dtype=self.dtype_policy, name="final_norm"
-            )
+            LayerNorm(epsilon=norm_epsilon, dtype=self.dtype_policy, name="final_norm")
             if pre_norm
             else None
         )

@@ -97,6 +97,20 @@ def projected_token_losses(
     return nll + label_smoothing * (gold - mean), nll, correct
 
 
+def divergence(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """The mean of two predictions' divergences from one another.
+
+    Args:
+        first: `[n, vocab_size]` float logits, p.
+        second: Likewise, q.
+
+    Returns:
+        (KL(p || q) + KL(q || p)) / 2, `[n]`, in nats, of the dtype of `token_losses`.
+    """
+    p, q = (tf.nn.log_softmax(tf.cast(x, _exact_dtype(x))) for x in (first, second))
+    return tf.reduce_sum((tf.exp(p) - tf.exp(q)) * (p - q), axis=1) / 2
+
+
 def _exact_dtype(x: tf.Tensor) -> tf.DType:
     """Returns the dtype that sums over a vocabulary need: at least float32."""
     return tf.float64 if x.dtype == tf.float64 else tf.float32

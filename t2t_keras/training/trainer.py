@@ -12,16 +12,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.tokens import BOS_ID, PAD_ID
 from t2t_keras.training.averaging import ExponentialAverage
 from t2t_keras.training.loss_scale import LossScale
-from t2t_keras.training.losses import projected_token_losses
-from t2t_keras.training.metrics import FIELDS, token_metrics, token_sums
+from t2t_keras.training.metrics import FIELDS, token_metrics
+from t2t_keras.training.objective import Batch, Objective
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.strategy import worker_count, worker_index
 from t2t_keras.transformer import Transformer
-
-Batch = dict[str, tf.Tensor]
 
 _PART = ("source", "target", "batch_target_tokens")
 """The entries of a batch that are computed with."""
@@ -53,7 +50,7 @@ class Trainer:
     Args:
         model: The model, created in the strategy's scope.
         optimizer: Created there too.
-        label_smoothing: Share of probability spread over the vocabulary. Default 0.1.
+        objective: What is minimized. Default `Objective()`.
         clip_norm: Greatest norm of the whole gradient. Default no clipping.
         accumulate: Parts that a replica computes one after another for one update.
             Default 1.
@@ -72,18 +69,13 @@ class Trainer:
         self,
         model: Transformer,
         optimizer: Adam,
-        label_smoothing: float = 0.1,
+        objective: Objective | None = None,
         clip_norm: float | None = None,
         accumulate: int = 1,
         strategy: tf.distribute.Strategy | None = None,
         jit: bool = False,
         ema_decay: float | None = None,
     ) -> None:
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(
-                "label_smoothing is at least 0 and below 1. Received: "
-                f"{label_smoothing}"
-            )
         if clip_norm is not None and clip_norm <= 0:
             raise ValueError(
                 f"clip_norm is positive, or None for no clipping. Received: {clip_norm}"
@@ -92,7 +84,7 @@ class Trainer:
             raise ValueError(f"accumulate is at least 1. Received: {accumulate}")
         self.model = model
         self.optimizer = optimizer
-        self.label_smoothing = label_smoothing
+        self.objective = objective or Objective()
         self.clip_norm = clip_norm
         self.accumulate = accumulate
         self.strategy = strategy or tf.distribute.get_strategy()
@@ -118,15 +110,17 @@ class Trainer:
                 for v in (self._variables if accumulate > 1 else [])
             ]
         self._gradients = (
-            tf.function(self._replica_gradients, jit_compile=True)
+            tf.function(self._replica_gradients, jit_compile=True, autograph=False)
             if jit
             else self._replica_gradients
         )
         # Given the iterator, whose shapes are open, one trace serves all batches.
-        self._accumulate = tf.function(self._run_accumulate)
-        self._update = tf.function(self._run_update)
-        self._evaluate = tf.function(self._run_evaluate)
-        self._agree = tf.function(self._run_agree, reduce_retracing=True)
+        self._accumulate = tf.function(self._run_accumulate, autograph=False)
+        self._update = tf.function(self._run_update, autograph=False)
+        self._evaluate = tf.function(self._run_evaluate, autograph=False)
+        self._agree = tf.function(
+            self._run_agree, autograph=False, reduce_retracing=True
+        )
 
     @property
     def state_variables(self) -> list[keras.Variable]:
@@ -169,28 +163,9 @@ class Trainer:
         """Number of updates done."""
         return int(self.optimizer.iterations.numpy())
 
-    def _losses(self, batch: Batch, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the summed smoothed loss and the vector of metric sums."""
-        target = batch["target"]
-        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS_ID)
-        states = self.model.target_states(
-            {"source": batch["source"], "target": shifted}, training=training
-        )
-        # [batch, target] -> [batch * target]
-        labels = tf.reshape(target, [-1])
-        smoothed, nll, correct = projected_token_losses(
-            labels,
-            tf.reshape(states, [-1, states.shape[-1]]),
-            self.model.target_embedding.embeddings.value,
-            self.label_smoothing,
-        )
-        total = tf.reduce_sum(tf.where(labels != PAD_ID, smoothed, 0.0))
-        sums = token_sums(batch["source"], labels, smoothed, nll, correct)
-        return total, sums
-
     def _replica_gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
         with tf.GradientTape() as tape:
-            total, sums = self._losses(batch, training=True)
+            total, sums = self.objective(self.model, batch, training=True)
             loss = total / tf.cast(batch["batch_target_tokens"], total.dtype)
             if self._loss_scale:
                 loss *= self._loss_scale.scale.value
@@ -266,7 +241,7 @@ class Trainer:
 
     def _run_evaluate(self, parts: Iterator[Batch]) -> tf.Tensor:
         def replica_step(batch: Batch) -> tf.Tensor:
-            return self._losses(_tensors(batch), training=False)[1]
+            return self.objective(self.model, _tensors(batch), training=False)[1]
 
         return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
 

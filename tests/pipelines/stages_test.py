@@ -124,10 +124,18 @@ def test_translate_answers_each_line_in_order(work):
     assert len(out) == 6
     assert out[1] == out[5] == ""
     assert out[0] == out[4]
-    scored = command.stage(
-        "translate", model, "--print_scores", "--beam_size=1", stdin=b"red\n"
-    ).stdout
-    assert float(scored.split("\t")[0]) < 0
+    exact, rounded = (
+        command.stage(
+            *("translate", model, "--print_scores", "--beam_size=1", "--min_length=4"),
+            f"--decode_precision={precision}",
+            stdin=b"red\n",
+        ).stdout
+        for precision in ("float32", "bfloat16")
+    )
+    score = float(exact.split("\t")[0])
+    assert score < 0
+    # Rounding is felt, and no more than that.
+    assert score != float(rounded.split("\t")[0]) == pytest.approx(score, rel=0.05)
     listed = command.stage(
         "translate", model, "--n_best=3", stdin=b"red\nblue\n"
     ).stdout
@@ -241,6 +249,7 @@ def test_every_kind_of_vocabulary_and_step_comes_through(
     [
         (["--label_smoothing=1"], "label_smoothing is at least 0 and below 1"),
         (["--clip_norm=0"], "clip_norm is positive"),
+        (["--r_drop=0"], "r_drop is positive"),
         (["--train_minutes=0"], "Training needs a limit, and a positive one"),
         (["--profile_steps=10"], "--profile_steps is the first and the last step"),
         (["--ema_decay=1"], "ema_decay lies between 0 and 1"),

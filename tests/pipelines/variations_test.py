@@ -177,6 +177,32 @@ def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
     assert "has no dev split" in refused.stderr
 
 
+def test_rows_that_another_process_adds_meanwhile_are_kept(work, tmp_path):
+    work, _ = work
+    shutil.copytree(work / "data", tmp_path / "data")
+    shutil.copytree(work / "rows" / "base", tmp_path / "rows" / "base")
+    record = json.loads((work / "rows" / "variations.json").read_text())
+    del record["rows"]["base"]
+    arguments = [*line(tmp_path, "rows"), "--rows=base", *OF_TRAIN]
+    with subprocess.Popen(
+        [sys.executable, "-m", "t2t_keras.pipelines.variations", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        for text in process.stderr:
+            if "Row 1 of 1: base" in text:
+                (tmp_path / "rows" / "variations.json").write_text(json.dumps(record))
+        table = process.stdout.read()
+    assert process.returncode == 0
+    assert [*results(tmp_path / "rows")] == ["dropout_0", "base"]
+    assert table == (tmp_path / "rows" / "variations.md").read_text()
+    assert [text[:13] for text in table.splitlines()[2:4]] == [
+        "| base | base",
+        "| (D) | dropo",
+    ]
+
+
 def test_a_mistake_in_the_flags_of_training_leaves_nothing(work, tmp_path):
     work, _ = work
     shutil.copytree(work / "data", tmp_path / "data")

@@ -22,6 +22,8 @@ from t2t_keras.training.callbacks import (
 )
 from t2t_keras.training.checkpoints import CheckpointStore
 from t2t_keras.training.loss_scale import LossScale
+from t2t_keras.training.metrics import token_metrics
+from t2t_keras.training.objective import Objective
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import Votes
 
@@ -46,7 +48,7 @@ def test_equal_seeds_give_equal_losses_with_dropout():
 
 
 def test_the_gradient_is_that_of_the_mean_over_real_tokens():
-    trainer = trainer_of("float64", label_smoothing=0.0)
+    trainer = trainer_of("float64", objective=Objective(label_smoothing=0.0))
     batch = next(iter(training_dataset(RandomExamples(), Batching(64))))
     target = batch["target"]
     inputs = {
@@ -62,6 +64,40 @@ def test_the_gradient_is_that_of_the_mean_over_real_tokens():
     (logs,) = run(trainer, 1)
     assert logs["gradient_norm"] == pytest.approx(float(expected), rel=1e-9)
     assert logs["loss"] == pytest.approx(float(loss), rel=1e-6) == logs["nll"]
+
+
+def test_r_drop_is_half_of_its_equation():
+    batch = next(iter(training_dataset(RandomExamples(), Batching(64))))
+    trainer, reference = (
+        trainer_of("float64", 0.3, objective=Objective(0.0, r_drop=5.0)).model
+        for _ in range(2)
+    )
+    total, sums = Objective(0.0, r_drop=5.0)(trainer, batch, training=True)
+    source, target = batch["source"].numpy(), batch["target"].numpy()
+    shifted = np.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=1)
+    twice = {"source": source, "target": shifted}
+    twice = {name: np.concatenate([ids, ids]) for name, ids in twice.items()}
+    # Masks are drawn from the number of the call: these are the same ones.
+    p, q = np.split(tf.nn.softmax(reference(twice, training=True)).numpy(), 2)
+    assert not np.allclose(p, q)
+    rows, columns = np.nonzero(target)
+    gold = rows, columns, target[rows, columns]
+    nll = -np.log(p[gold]) - np.log(q[gold])
+    apart = (p * np.log(p / q)).sum(-1) + (q * np.log(q / p)).sum(-1)
+    expected = (nll + 5.0 * apart[rows, columns] / 2).sum() / 2
+    assert float(total) == pytest.approx(expected, rel=1e-9)
+    assert token_metrics(sums.numpy())["nll"] == pytest.approx(nll.mean() / 2)
+    assert token_metrics(sums.numpy())["tokens"] == np.count_nonzero([source, target])
+
+
+def test_without_dropout_r_drop_changes_nothing():
+    plain, doubled = (
+        run(trainer_of("float64", objective=Objective(0.1, r_drop)), 3)
+        for r_drop in (None, 5.0)
+    )
+    for a, b in zip(plain, doubled, strict=True):
+        for name in ("loss", "nll", "accuracy", "tokens", "gradient_norm"):
+            assert a[name] == pytest.approx(b[name], rel=1e-6)
 
 
 def test_clipping_bounds_the_whole_gradient():

@@ -1,4 +1,4 @@
-"""How stages that translate share the cores among batches."""
+"""How stages that translate make use of the processor."""
 
 import os
 
@@ -13,6 +13,13 @@ CONCURRENT_BATCHES = flags.DEFINE_integer(
     "Batches searched at once, which share the cores; 0: one a core, at most "
     f"{_MOST_AT_ONCE}.",
     0,
+)
+DECODE_PRECISION = flags.DEFINE_enum(
+    "decode_precision",
+    "float32",
+    ["float32", "bfloat16", "float16"],
+    "What the model computes in. Less than float32 is faster where the processor has "
+    "instructions for it, and slower elsewhere.",
 )
 
 
