@@ -23,6 +23,7 @@ parser = common.sizes(__doc__)
 parser.add_argument("--clients", type=int, default=8)
 parser.add_argument("--seconds", type=float, default=20.0)
 parser.add_argument("--nobatching", action="store_true")
+parser.add_argument("--intra_op", type=int, default=0)
 sizes = parser.parse_args()
 
 with socket.create_server(("127.0.0.1", 0)) as free:
@@ -34,6 +35,7 @@ server = subprocess.Popen(
         f"--port={port}",
         "--rest_api_port=0",
         f"--enable_batching={not sizes.nobatching}",
+        f"--tensorflow_intra_op_parallelism={sizes.intra_op}",
     ),
     stderr=subprocess.PIPE,
     text=True,

@@ -14,7 +14,7 @@ CONCURRENT_BATCHES = flags.DEFINE_integer(
     f"{_MOST_AT_ONCE}.",
     0,
 )
-DECODE_PRECISION = flags.DEFINE_enum(
+flags.DEFINE_enum(
     "decode_precision",
     "float32",
     ["float32", "bfloat16", "float16"],

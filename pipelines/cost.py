@@ -62,7 +62,10 @@ def main() -> None:
 
 
 def _passes(training: dict[str, Any]) -> int:
-    return 2 if training.get("r_drop") else 1
+    from t2t_keras.training.objective import Objective
+
+    # Model directories of before there was the option do not have it.
+    return Objective(r_drop=training.get("r_drop")).passes
 
 
 def _of_preset() -> tuple[str, dict[str, Any], dict[str, Any]]:

@@ -14,7 +14,7 @@ from absl import flags
 
 from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.hypotheses import load_models, share_cores
+from t2t_keras.pipelines.hypotheses import open_translator
 
 if TYPE_CHECKING:
     from t2t_keras.evaluation.perplexity import Perplexity
@@ -157,18 +157,9 @@ def _translate(
     model_dir: "ModelDir", sources: list[str], references: list[str]
 ) -> tuple[list[str], "Perplexity"]:
     """Returns translations, and the model's perplexity of the references."""
-    from t2t_keras.decoding.options import SearchOptions
-    from t2t_keras.decoding.translator import Translator
     from t2t_keras.evaluation.perplexity import Perplexity
 
-    concurrent_batches = share_cores()
-    translator = Translator(
-        load_models(model_dir),
-        model_dir.tokenizers,
-        SearchOptions(**decoding.search_options()),
-        FLAGS.decode_batch_tokens,
-        concurrent_batches=concurrent_batches,
-    )
+    translator = open_translator(model_dir)
     names = [model_dir.weights_path(c).name for c in FLAGS.checkpoint]
     stage.report(f"Decoding {len(sources):,} sentences with {', '.join(names)} ...")
     translator.translate(sources[:1])  # Compiles, which is not decoding.

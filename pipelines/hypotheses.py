@@ -1,4 +1,4 @@
-"""What the stages that translate share: cores, models, hypotheses as text and JSON."""
+"""What the stages that translate share: a translator, hypotheses as text and JSON."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,37 +6,48 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from t2t_keras.flags import decoding
 from t2t_keras.flags.speed import concurrency
 
 if TYPE_CHECKING:
-    from t2t_keras.decoding.translator import Translation
+    from t2t_keras.decoding.translator import Translation, Translator
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.transformer import Transformer
 
 FLAGS = flags.FLAGS
 
 
-def share_cores() -> int:
-    """Shares the cores among the batches that are searched at once.
+def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
+    """Loads a translator, by the flags of `decoding` and `speed`.
 
-    To be called before TensorFlow's first operation.
+    To be called before TensorFlow's first operation: it shares the cores among the
+    batches that are searched at once.
 
-    Returns:
-        How many batches.
+    Args:
+        model_dir: Where the models are.
+        n_best: Hypotheses of each sentence. Default 1.
+
+    Raises:
+        ValueError: If the flags contradict each other, or a model cannot be loaded.
     """
     import tensorflow as tf
 
-    batches, threads = concurrency()
+    from t2t_keras.decoding.options import SearchOptions
+    from t2t_keras.decoding.translator import Translator
+
+    options = SearchOptions(**decoding.search_options(), n_best=n_best)
+    concurrent_batches, threads = concurrency()
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    return batches
-
-
-def load_models(model_dir: "ModelDir") -> "list[Transformer]":
-    """Loads what `checkpoint` names, to compute in `decode_precision`."""
-    return [
+    models = [
         model_dir.load_model(checkpoint, dtype=FLAGS.decode_precision)
         for checkpoint in FLAGS.checkpoint
     ]
+    return Translator(
+        models,
+        model_dir.tokenizers,
+        options,
+        FLAGS.decode_batch_tokens,
+        concurrent_batches=concurrent_batches,
+    )
 
 
 def as_text(found: Iterable[Sequence["Translation"]], number: int) -> Iterator[str]:

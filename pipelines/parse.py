@@ -102,8 +102,7 @@ def main() -> None:
 def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
     """Yields the tree of each line; None for one without words."""
     from t2t_keras.data.linearized import choose_tree
-    from t2t_keras.decoding.options import SearchOptions
-    from t2t_keras.decoding.translator import Translator, windows
+    from t2t_keras.decoding.translator import windows
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
@@ -113,14 +112,7 @@ def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
             f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
             "on --corpus=treebank. t2t-translate runs it."
         )
-    concurrent_batches = hypotheses.share_cores()
-    translator = Translator(
-        hypotheses.load_models(model_dir),
-        model_dir.tokenizers,
-        SearchOptions(**decoding.search_options(), n_best=FLAGS.beam_size),
-        FLAGS.decode_batch_tokens,
-        concurrent_batches=concurrent_batches,
-    )
+    translator = hypotheses.open_translator(model_dir, n_best=FLAGS.beam_size)
     repaired = 0
     for window in windows(iter(lines), _WINDOW, wait):
         sentences = [line.translate(_ESCAPES).split() for line in window]

@@ -25,21 +25,10 @@ flags.DEFINE_bool(
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.decoding.options import SearchOptions
-    from t2t_keras.decoding.translator import Translator, windows
+    from t2t_keras.decoding.translator import windows
     from t2t_keras.model_dir import ModelDir
 
-    concurrent_batches = hypotheses.share_cores()
-    model_dir = ModelDir(FLAGS.model_dir)
-    options = SearchOptions(**decoding.search_options(), n_best=FLAGS.n_best)
-    translator = Translator(
-        hypotheses.load_models(model_dir),
-        model_dir.tokenizers,
-        options,
-        FLAGS.decode_batch_tokens,
-        concurrent_batches=concurrent_batches,
-    )
-
+    translator = hypotheses.open_translator(ModelDir(FLAGS.model_dir), FLAGS.n_best)
     lines = stage.input_lines(FLAGS.input)
     number = 0
     with stage.open_output(FLAGS.output) as output:

@@ -17,6 +17,7 @@ _MODULES = {
     "Encoder": "layers",
     "EncoderLayer": "layers",
     "FeedForward": "layers",
+    "LayerNorm": "layers",
     "LearnedPosition": "layers",
     "Linear": "layers",
     "MultiHeadAttention": "layers",

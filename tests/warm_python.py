@@ -9,13 +9,9 @@ import os
 import runpy
 import sys
 
-from t2t_keras.pipelines.stage import set_environment
-
 
 def main():
     """Reads a command on each line of standard input; prints the status of each."""
-    # TensorFlow reads it only once.
-    set_environment()
     import keras  # noqa: F401
     import tensorflow  # noqa: F401
     import tensorflow_text  # noqa: F401

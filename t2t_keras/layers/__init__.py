@@ -12,6 +12,7 @@ from t2t_keras.layers.encoder import Encoder, EncoderLayer
 from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import causal_mask, padding_mask, window_mask
+from t2t_keras.layers.normalization import LayerNorm
 from t2t_keras.layers.position import (
     LearnedPosition,
     SinusoidalPosition,
@@ -26,6 +27,7 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "FeedForward",
+    "LayerNorm",
     "LearnedPosition",
     "Linear",
     "MultiHeadAttention",

@@ -35,6 +35,14 @@ def test_single_flags_override_the_preset():
     assert "10 steps, 4.1e+04 tokens" in shown
 
 
+def test_r_drop_costs_twice_as_much():
+    plain, dropped = (
+        re.search(r"\| tiny \| ([\d.e+]+) \|", command.stage("cost", *given).stdout)[1]
+        for given in (["--preset=tiny"], ["--preset=tiny", "--r_drop=5"])
+    )
+    assert float(dropped) == pytest.approx(2 * float(plain), rel=0.05)
+
+
 def test_a_models_cost_is_that_of_what_it_was_trained_on(tmp_path):
     command.prepare_words(tmp_path, train=100)
     trained = command.stage(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import command
 import exported
@@ -103,6 +104,8 @@ def both(bases, tmp_path_factory):
         "--max_request_bytes=100000",
         "--max_request_rows=50",
         "--max_concurrent_requests=2",
+        "--tensorflow_intra_op_parallelism=1",
+        "--tensorflow_inter_op_parallelism=7",
     ) as running:
         yield running
 
@@ -134,6 +137,13 @@ def test_it_answers_as_the_translator_does(both, toy):
     found = tf.make_ndarray(response.outputs["translation"]).tolist()
     assert [text.decode() for text in found] == texts
     assert response.model_spec.version.value == 1
+
+
+def test_it_computes_in_as_many_threads_as_it_was_told(both):
+    tasks = Path(f"/proc/{both.process.pid}/task").iterdir()
+    names = [(task / "comm").read_text().strip() for task in tasks]
+    # TensorFlow has more than one pool of so many.
+    assert names.count("tf_Compute") in (7, 14, 21), names
 
 
 def test_it_serves_any_saved_model(both):

@@ -50,7 +50,7 @@ def alone():
     return train({})[0]
 
 
-def same(one, other, atol=1e-9):
+def assert_same(one, other, atol=1e-9):
     for a, b in zip(one[0]["logs"], other[0]["logs"], strict=True):
         assert a["loss"] == pytest.approx(b["loss"], abs=atol)
         # The schedule, the order of the data and the count of tokens are the same.
@@ -65,7 +65,7 @@ def same(one, other, atol=1e-9):
 @pytest.mark.parametrize(("devices", "accumulate"), [(8, 1), (2, 2), (1, 4), (1, 8)])
 def test_replicas_and_parts_change_nothing(alone, devices, accumulate):
     (result,) = train({"devices": devices, "accumulate": accumulate})
-    same(alone, result)
+    assert_same(alone, result)
     assert result[0]["logs"][-1]["epoch"] > 0
 
 
@@ -75,7 +75,7 @@ def test_workers_change_nothing(alone, number):
     for result in train(
         *({"workers": workers, "worker_index": index} for index in range(number))
     ):
-        same(alone, result)
+        assert_same(alone, result)
 
 
 @pytest.mark.long
