@@ -23,6 +23,21 @@ flags.DEFINE_integer("max_tokens", 256, "Longer sentences are left out.", 1)
 flags.DEFINE_float(
     "max_length_ratio", 4.0, "Pairs of which one is longer by more are left out.", 1
 )
+flags.DEFINE_float(
+    "bpe_dropout",
+    0.0,
+    "Probability of leaving out a merge of --subword=bpe in the training text, 0.1 for "
+    "instance, so that models see words in other pieces too. Translation drops none.",
+    0,
+    0.99,
+)
+flags.DEFINE_integer(
+    "segmentations",
+    10,
+    "Of --bpe_dropout: how often each training pair is written, in other pieces each "
+    "time. Steps count, but an epoch has so many times the pairs.",
+    1,
+)
 
 
 def main() -> None:
@@ -33,6 +48,8 @@ def main() -> None:
     from t2t_keras.data.tokenizer_pair import TokenizerPair
 
     started = time.monotonic()
+    if FLAGS["segmentations"].present and not FLAGS.bpe_dropout:
+        raise ValueError("--segmentations goes with --bpe_dropout.")
     values = preset.preset_values()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
@@ -48,6 +65,8 @@ def main() -> None:
         length_filter=LengthFilter(
             max_tokens=FLAGS.max_tokens, max_length_ratio=FLAGS.max_length_ratio
         ),
+        bpe_dropout=FLAGS.bpe_dropout,
+        segmentations=FLAGS.segmentations if FLAGS.bpe_dropout else 1,
         corpus_arguments=arguments,
         report=stage.report,
     )

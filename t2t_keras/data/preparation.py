@@ -55,6 +55,8 @@ def prepare(
     share_vocabulary: bool = True,
     tokenizers: TokenizerPair | None = None,
     length_filter: LengthFilter | None = None,
+    bpe_dropout: float = 0.0,
+    segmentations: int = 1,
     corpus_arguments: dict[str, Any] | None = None,
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -72,6 +74,10 @@ def prepare(
         share_vocabulary: One vocabulary for both sides. Default True.
         tokenizers: Use these rather than learn a vocabulary.
         length_filter: Which pairs to keep. Default `LengthFilter()`.
+        bpe_dropout: Probability that a merge is left out of the training text
+            (Provilkov et al., 2020). Default 0.
+        segmentations: How often each training pair is written, with other merges left
+            out each time. Default once.
         corpus_arguments: How to open the corpus again, for the manifest.
         report: Receives a line of text at every milestone.
 
@@ -79,13 +85,20 @@ def prepare(
         The manifest, as written to `manifest.json`.
 
     Raises:
-        ValueError: If `data_dir` exists already, or the corpus is faulty.
+        ValueError: If `data_dir` exists already, the corpus is faulty, or the
+            vocabulary is not one of merges that can be left out.
     """
     data_dir = Path(data_dir).resolve()
     if data_dir.exists() and not (data_dir.is_dir() and not any(data_dir.iterdir())):
         raise ValueError(
             f"{data_dir} is not an empty directory. Choose another one, or remove it "
             "first."
+        )
+    kind = tokenizers.source.subword if tokenizers else subword
+    if bpe_dropout and kind != "bpe":
+        raise ValueError(
+            "BPE dropout leaves out merges, which only a vocabulary of byte-pair "
+            f"encoding has (--subword=bpe). Received: {kind}"
         )
     length_filter = length_filter or LengthFilter()
     data_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -105,13 +118,19 @@ def prepare(
             if learned < vocab_size:
                 report(f"The text yields no more than {learned:,} tokens.")
         tokenizers.save(work_dir / TOKENIZER_DIR)
-        splits = {
-            split: _prepare_split(
-                corpus, split, work_dir, tokenizers, length_filter, report
+        splits = {}
+        for split in filter(available.__contains__, SPLITS):
+            is_train = split == "train"
+            splits[split] = _prepare_split(
+                corpus,
+                split,
+                work_dir,
+                tokenizers,
+                length_filter,
+                bpe_dropout if is_train else 0.0,
+                segmentations if is_train else 1,
+                report,
             )
-            for split in SPLITS
-            if split in available
-        }
         if not splits["train"]["pairs"]:
             raise ValueError(
                 f"No training pair of {corpus.name} is left after filtering: "
@@ -129,6 +148,8 @@ def prepare(
             "share_vocabulary": tokenizers.shared,
             "vocabulary_fingerprint": tokenizers.fingerprint,
             "length_filter": dataclasses.asdict(length_filter),
+            "bpe_dropout": bpe_dropout,
+            "segmentations": segmentations,
             "splits": splits,
             "versions": {name: metadata.version(name) for name in _VERSIONED},
         }
@@ -148,13 +169,15 @@ def _prepare_split(
     directory: Path,
     tokenizers: TokenizerPair,
     length_filter: LengthFilter,
+    bpe_dropout: float,
+    segmentations: int,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     split_filter = dataclasses.replace(length_filter)
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         kept, reported = 0, time.monotonic()
-        for chunk in tokenize_pairs(texts(), tokenizers, split_filter):
+        for chunk in tokenize_pairs(texts(), tokenizers, split_filter, bpe_dropout):
             yield from chunk.id_pairs()
             kept += len(chunk.source_text)
             if time.monotonic() - reported > _REPORT_SECONDS:
@@ -163,7 +186,8 @@ def _prepare_split(
 
     def texts() -> Iterator[tuple[str, str]]:
         if split == "train":
-            yield from corpus.read(split)
+            for _ in range(segmentations):
+                yield from corpus.read(split)
             return
         with (
             text_path(directory, split, "source").open("wb") as source_file,
@@ -176,7 +200,7 @@ def _prepare_split(
 
     shards = 1
     if split == "train":
-        size = sum(1 for _ in corpus.read(split))
+        size = segmentations * sum(1 for _ in corpus.read(split))
         shards = max(1, -(-size // _PAIRS_PER_SHARD))
     kept, source_tokens, target_tokens = write_records(
         directory, split, shards, pairs()
