@@ -25,31 +25,42 @@ flags.DEFINE_float(
 )
 flags.DEFINE_float(
     "bpe_dropout",
-    0.0,
-    "Probability of leaving out a merge of --subword=bpe in the training text, 0.1 for "
-    "instance, so that models see words in other pieces too. Translation drops none.",
-    0,
-    0.99,
+    None,
+    "Probability that a merge of --subword=bpe is passed over in the training text, so "
+    "that models see words in other pieces too; 0.1 for instance. Everything else is "
+    "divided as usual.",
 )
 flags.DEFINE_integer(
     "segmentations",
     10,
-    "Of --bpe_dropout: how often each training pair is written, in other pieces each "
-    "time. Steps count, but an epoch has so many times the pairs.",
-    1,
+    "Of --bpe_dropout: how often each training pair is divided anew. An epoch then has "
+    "so many times the pairs.",
+)
+flags.DEFINE_enum(
+    "bpe_dropout_sides",
+    "both",
+    ["both", "source", "target"],
+    "Of --bpe_dropout: which side.",
 )
 
 
 def main() -> None:
     """Runs the stage."""
+    from t2t_keras.data.bpe_dropout import BpeDropout
     from t2t_keras.data.catalog import open_corpus
     from t2t_keras.data.filters import LengthFilter
     from t2t_keras.data.preparation import TOKENIZER_DIR, prepare
     from t2t_keras.data.tokenizer_pair import TokenizerPair
 
     started = time.monotonic()
-    if FLAGS["segmentations"].present and not FLAGS.bpe_dropout:
-        raise ValueError("--segmentations goes with --bpe_dropout.")
+    bpe_dropout = None
+    if FLAGS.bpe_dropout is not None:
+        bpe_dropout = BpeDropout(
+            FLAGS.bpe_dropout, FLAGS.segmentations, FLAGS.bpe_dropout_sides
+        )
+    for name in ("segmentations", "bpe_dropout_sides"):
+        if FLAGS[name].present and not bpe_dropout:
+            raise ValueError(f"--{name} goes with --bpe_dropout.")
     values = preset.preset_values()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
@@ -65,8 +76,7 @@ def main() -> None:
         length_filter=LengthFilter(
             max_tokens=FLAGS.max_tokens, max_length_ratio=FLAGS.max_length_ratio
         ),
-        bpe_dropout=FLAGS.bpe_dropout,
-        segmentations=FLAGS.segmentations if FLAGS.bpe_dropout else 1,
+        bpe_dropout=bpe_dropout,
         corpus_arguments=arguments,
         report=stage.report,
     )

@@ -23,10 +23,16 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
             records, with the same vocabulary and filter.
 
     Raises:
-        ValueError: If the corpus no longer is what it was.
+        ValueError: If the corpus no longer is what it was, or it was prepared with BPE
+            dropout.
     """
     if not from_text:
         return data.examples(split)
+    if data.manifest.get("bpe_dropout"):
+        raise ValueError(
+            f"--read_text divides words in the usual pieces, and {data.data_dir} was "
+            "prepared with --bpe_dropout. Train without it."
+        )
     length_filter = LengthFilter(**data.manifest["length_filter"])
     corpus = open_corpus(**data.manifest["corpus_arguments"])
     examples = TextExamples(corpus, split, data.tokenizers, length_filter)

@@ -2,8 +2,7 @@
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -147,64 +146,37 @@ def tokenize_pairs(
     pairs: Iterable[Pair],
     tokenizers: TokenizerPair,
     length_filter: LengthFilter,
-    bpe_dropout: float = 0.0,
-    seed: int = 0,
 ) -> Iterator[TokenizedChunk]:
-    """Tokenizes pairs, in order, and drops what the filter rejects.
+    """Tokenizes pairs on all cores, in order, and drops what the filter rejects.
 
     Args:
         pairs: The sentences.
         tokenizers: The tokenizers of both sides.
         length_filter: Which pairs to keep; it counts the others.
-        bpe_dropout: Probability that a merge is left out. Default 0, which takes all
-            cores; dropping takes one.
-        seed: Of what is dropped. Default 0.
 
     Raises:
         ValueError: What reading the pairs raises.
     """
-    chunks = _chunks(pairs)
-    if bpe_dropout:
-        tokenized = _sample(chunks, tokenizers, bpe_dropout, seed)
-    else:
-        tokenized = _tokenize(chunks, tokenizers)
-    for source, target, source_text, target_text in tokenized:
-        keep = length_filter.keep(
-            source.row_lengths().numpy(), target.row_lengths().numpy()
-        )
-        yield TokenizedChunk(
-            tf.ragged.boolean_mask(source, keep),
-            tf.ragged.boolean_mask(target, keep),
-            source_text[keep].tolist(),
-            target_text[keep].tolist(),
-        )
-
-
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    pairs = iter(pairs)
-    while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
-        yield chunk
-
-
-_Tokenized = Iterator[tuple[tf.RaggedTensor, tf.RaggedTensor, np.ndarray, np.ndarray]]
-
-
-def _tokenize(
-    chunks: Iterable[Sequence[Pair]], tokenizers: TokenizerPair
-) -> _Tokenized:
-    """Yields ids and UTF-8 of source and target."""
     failure: list[Exception] = []
 
-    def texts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def chunks() -> Iterator[tuple[list[bytes], list[bytes]]]:
+        sources: list[bytes] = []
+        targets: list[bytes] = []
         try:
-            for chunk in chunks:
-                yield _encoded(chunk)
+            for source, target in pairs:
+                sources.append(source.encode("utf-8"))
+                targets.append(target.encode("utf-8"))
+                if len(sources) == _CHUNK_PAIRS:
+                    yield sources, targets
+                    sources, targets = [], []
         except Exception as error:
             # tf.data would turn it into one of its own, with a stack trace as text.
             failure.append(error)
+        if sources:
+            yield sources, targets
 
     text = tf.TensorSpec([None], tf.string)
-    dataset = tf.data.Dataset.from_generator(texts, output_signature=(text, text))
+    dataset = tf.data.Dataset.from_generator(chunks, output_signature=(text, text))
     dataset = dataset.map(
         lambda source, target: (
             tokenizers.source.tokenize(source),
@@ -216,37 +188,14 @@ def _tokenize(
         deterministic=True,
     ).prefetch(2)
     for source, target, source_text, target_text in dataset:
-        yield source, target, source_text.numpy(), target_text.numpy()
+        keep = length_filter.keep(
+            source.row_lengths().numpy(), target.row_lengths().numpy()
+        )
+        yield TokenizedChunk(
+            tf.ragged.boolean_mask(source, keep),
+            tf.ragged.boolean_mask(target, keep),
+            source_text.numpy()[keep].tolist(),
+            target_text.numpy()[keep].tolist(),
+        )
     if failure:
         raise failure[0]
-
-
-def _sample(
-    chunks: Iterable[Sequence[Pair]],
-    tokenizers: TokenizerPair,
-    bpe_dropout: float,
-    seed: int,
-) -> _Tokenized:
-    """Yields the same, in another segmentation of every sentence."""
-    import sentencepiece
-
-    source = tokenizers.source.sampler(bpe_dropout)
-    target = tokenizers.target.sampler(bpe_dropout)
-    sentencepiece.set_random_generator_seed(seed)
-    # A thread's generator takes the seed when it first draws: a new one has to do it.
-    with ThreadPoolExecutor(1) as drawing:
-        for chunk in chunks:
-            sources, targets = zip(*chunk, strict=True)
-            yield (
-                drawing.submit(source, sources).result(),
-                drawing.submit(target, targets).result(),
-                *_encoded(chunk),
-            )
-
-
-def _encoded(chunk: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
-    sources, targets = (
-        np.array([text.encode("utf-8") for text in side], object)
-        for side in zip(*chunk, strict=True)
-    )
-    return sources, targets

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.data.bpe_dropout import BpeDropout, check_merges
 from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.examples import tokenize_pairs
 from t2t_keras.data.filters import LengthFilter
@@ -25,6 +26,9 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 TOKENIZER_DIR = "tokenizer"
 _PAIRS_PER_SHARD = 250_000
+_MOST_SHARDS = 500
+"""All are written at once, and a process may open 1,024 files or so."""
+
 _REPORT_SECONDS = 5
 _VERSIONED = (
     "tensorflow",
@@ -55,8 +59,7 @@ def prepare(
     share_vocabulary: bool = True,
     tokenizers: TokenizerPair | None = None,
     length_filter: LengthFilter | None = None,
-    bpe_dropout: float = 0.0,
-    segmentations: int = 1,
+    bpe_dropout: BpeDropout | None = None,
     corpus_arguments: dict[str, Any] | None = None,
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -74,10 +77,8 @@ def prepare(
         share_vocabulary: One vocabulary for both sides. Default True.
         tokenizers: Use these rather than learn a vocabulary.
         length_filter: Which pairs to keep. Default `LengthFilter()`.
-        bpe_dropout: Probability that a merge is left out of the training text
-            (Provilkov et al., 2020). Default 0.
-        segmentations: How often each training pair is written, with other merges left
-            out each time. Default once.
+        bpe_dropout: How to divide the kept training pairs into pieces. Default as
+            `tokenizers` do, once each.
         corpus_arguments: How to open the corpus again, for the manifest.
         report: Receives a line of text at every milestone.
 
@@ -86,7 +87,7 @@ def prepare(
 
     Raises:
         ValueError: If `data_dir` exists already, the corpus is faulty, or the
-            vocabulary is not one of merges that can be left out.
+            vocabulary has no merges to drop.
     """
     data_dir = Path(data_dir).resolve()
     if data_dir.exists() and not (data_dir.is_dir() and not any(data_dir.iterdir())):
@@ -94,12 +95,8 @@ def prepare(
             f"{data_dir} is not an empty directory. Choose another one, or remove it "
             "first."
         )
-    kind = tokenizers.source.subword if tokenizers else subword
-    if bpe_dropout and kind != "bpe":
-        raise ValueError(
-            "BPE dropout leaves out merges, which only a vocabulary of byte-pair "
-            f"encoding has (--subword=bpe). Received: {kind}"
-        )
+    if bpe_dropout and not tokenizers:
+        check_merges(subword)
     length_filter = length_filter or LengthFilter()
     data_dir.parent.mkdir(parents=True, exist_ok=True)
     work_dir = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.", dir=data_dir.parent))
@@ -118,19 +115,19 @@ def prepare(
             if learned < vocab_size:
                 report(f"The text yields no more than {learned:,} tokens.")
         tokenizers.save(work_dir / TOKENIZER_DIR)
-        splits = {}
-        for split in filter(available.__contains__, SPLITS):
-            is_train = split == "train"
-            splits[split] = _prepare_split(
+        splits = {
+            split: _prepare_split(
                 corpus,
                 split,
                 work_dir,
                 tokenizers,
                 length_filter,
-                bpe_dropout if is_train else 0.0,
-                segmentations if is_train else 1,
+                bpe_dropout if split == "train" else None,
                 report,
             )
+            for split in SPLITS
+            if split in available
+        }
         if not splits["train"]["pairs"]:
             raise ValueError(
                 f"No training pair of {corpus.name} is left after filtering: "
@@ -148,8 +145,7 @@ def prepare(
             "share_vocabulary": tokenizers.shared,
             "vocabulary_fingerprint": tokenizers.fingerprint,
             "length_filter": dataclasses.asdict(length_filter),
-            "bpe_dropout": bpe_dropout,
-            "segmentations": segmentations,
+            "bpe_dropout": bpe_dropout and dataclasses.asdict(bpe_dropout),
             "splits": splits,
             "versions": {name: metadata.version(name) for name in _VERSIONED},
         }
@@ -169,16 +165,16 @@ def _prepare_split(
     directory: Path,
     tokenizers: TokenizerPair,
     length_filter: LengthFilter,
-    bpe_dropout: float,
-    segmentations: int,
+    bpe_dropout: BpeDropout | None,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     split_filter = dataclasses.replace(length_filter)
+    sampler = bpe_dropout.start(tokenizers) if bpe_dropout else None
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         kept, reported = 0, time.monotonic()
-        for chunk in tokenize_pairs(texts(), tokenizers, split_filter, bpe_dropout):
-            yield from chunk.id_pairs()
+        for chunk in tokenize_pairs(texts(), tokenizers, split_filter):
+            yield from sampler.id_pairs(chunk) if sampler else chunk.id_pairs()
             kept += len(chunk.source_text)
             if time.monotonic() - reported > _REPORT_SECONDS:
                 report(f"{split}: kept {kept:,} pairs so far")
@@ -186,8 +182,7 @@ def _prepare_split(
 
     def texts() -> Iterator[tuple[str, str]]:
         if split == "train":
-            for _ in range(segmentations):
-                yield from corpus.read(split)
+            yield from corpus.read(split)
             return
         with (
             text_path(directory, split, "source").open("wb") as source_file,
@@ -200,8 +195,10 @@ def _prepare_split(
 
     shards = 1
     if split == "train":
-        size = segmentations * sum(1 for _ in corpus.read(split))
-        shards = max(1, -(-size // _PAIRS_PER_SHARD))
+        size = sum(1 for _ in corpus.read(split))
+        if bpe_dropout:
+            size *= bpe_dropout.segmentations
+        shards = min(max(1, -(-size // _PAIRS_PER_SHARD)), _MOST_SHARDS)
     kept, source_tokens, target_tokens = write_records(
         directory, split, shards, pairs()
     )

@@ -6,14 +6,12 @@ et al. (2016) for word pieces.
 
 import collections
 import io
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from t2t_keras.data.tokenizer import CleanLines, Tokenizer, clean, clean_line
+from t2t_keras.data.tokenizer import CleanLines, Tokenizer, clean
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 _MOST_DISTINCT_WORDS = 100_000
@@ -78,23 +76,6 @@ class SentencePieceTokenizer(Tokenizer):
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
         return self.module.tokenize(clean(text))
-
-    def sampler(self, dropout: float) -> Callable[[Sequence[str]], tf.RaggedTensor]:
-        """Returns what splits sentences by BPE dropout."""
-        import sentencepiece
-
-        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-
-        def sample(lines: Sequence[str]) -> tf.RaggedTensor:
-            # One by one: given a list, it has threads draw, which all begin alike.
-            rows = [
-                processor.encode(clean_line(line), enable_sampling=True, alpha=dropout)
-                for line in lines
-            ]
-            ids = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
-            return tf.RaggedTensor.from_row_lengths(ids, [len(row) for row in rows])
-
-        return sample
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens into sentences."""

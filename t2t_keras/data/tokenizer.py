@@ -7,7 +7,7 @@ et al. (2016) for word pieces; SentencePiece and tensorflow-text do the work.
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -26,7 +26,7 @@ def clean(text: tf.Tensor) -> tf.Tensor:
 
 
 def clean_line(line: str) -> str:
-    """Does the same outside the graph."""
+    """Turns runs of control characters into a space, outside the graph."""
     return re.sub(_CONTROL, " ", line)
 
 
@@ -84,22 +84,6 @@ class Tokenizer(ABC):
         Returns:
             `[batch, (tokens)]` int32, without start and end.
         """
-
-    def sampler(self, dropout: float) -> Callable[[Sequence[str]], tf.RaggedTensor]:
-        """Returns what splits sentences by BPE dropout (Provilkov et al., 2020).
-
-        Args:
-            dropout: Probability that a merge is left out.
-
-        Returns:
-            A function from sentences to `[batch, (tokens)]` int32, without start and
-            end. It draws from SentencePiece's generator, which each thread has its own
-            of.
-
-        Raises:
-            ValueError: If this kind of subwords has no merges.
-        """
-        raise ValueError(f"Subwords of the kind {self.subword} have no merges to drop.")
 
     @abstractmethod
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:

@@ -75,7 +75,11 @@ def _markdown(card: dict[str, Any]) -> str:
             f"pairs of {split}": facts["pairs"]
             for split, facts in data["splits"].items()
         }
-        | {"vocabulary": data["vocabulary_fingerprint"]},
+        | {"vocabulary": data["vocabulary_fingerprint"]}
+        | {
+            f"BPE dropout, {name}": value
+            for name, value in (data.get("bpe_dropout") or {}).items()
+        },
         "Scores": {
             f"{name}, {score['name']}": f"{score['value']:.2f}  ({score['signature']})"
             for name, record in card["scores"].items()
