@@ -115,7 +115,7 @@ def search(models, source, prefix=None, row_seeds=None, **options):
 @pytest.mark.parametrize(("beams", "n_best"), [(1, 1), (3, 1), (4, 4)])
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_the_search_equals_the_slow_one(model, beams, n_best, alpha):
-    source = sources(seed=beams)
+    source = sources(seed=beams, number=10)
     found = search(
         model,
         source,
