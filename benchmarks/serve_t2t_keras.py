@@ -23,7 +23,7 @@ parser = common.sizes(__doc__)
 parser.add_argument("--clients", type=int, default=8)
 parser.add_argument("--seconds", type=float, default=20.0)
 parser.add_argument("--nobatching", action="store_true")
-parser.add_argument("--intra_op", type=int, default=0)
+parser.add_argument("--intra_op", type=int, default=0, help="0: the server's own")
 sizes = parser.parse_args()
 
 with socket.create_server(("127.0.0.1", 0)) as free:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_keras.flags import decoding
-from t2t_keras.flags.speed import concurrency
+from t2t_keras.pipelines.cores import threads_each, usable_cores
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation, Translator
     from t2t_keras.model_dir import ModelDir
 
 FLAGS = flags.FLAGS
+_MOST_AT_ONCE = 8
+"""A window of lines has not many more batches."""
 
 
 def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
@@ -35,7 +37,8 @@ def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
     from t2t_keras.decoding.translator import Translator
 
     options = SearchOptions(**decoding.search_options(), n_best=n_best)
-    concurrent_batches, threads = concurrency()
+    concurrent_batches = FLAGS.concurrent_batches or min(usable_cores(), _MOST_AT_ONCE)
+    threads = threads_each(concurrent_batches)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     models = [
         model_dir.load_model(checkpoint, dtype=FLAGS.decode_precision)

@@ -13,6 +13,7 @@ from absl import flags
 
 from t2t_keras.flags import serving
 from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.cores import threads_each
 
 if TYPE_CHECKING:
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
@@ -52,7 +53,8 @@ flags.DEFINE_integer("num_batch_threads", 2, "Batches that run at once.", 1)
 flags.DEFINE_integer(
     "tensorflow_intra_op_parallelism",
     0,
-    "Threads of one operation, such as a product; 0: one a core.",
+    "Threads of one operation, such as a product; 0: the cores, shared among "
+    "--num_batch_threads.",
     0,
 )
 flags.DEFINE_integer(
@@ -89,7 +91,7 @@ def main() -> None:
     from t2t_keras.serving.server import ServerOptions, serve
 
     tf.config.threading.set_intra_op_parallelism_threads(
-        FLAGS.tensorflow_intra_op_parallelism
+        FLAGS.tensorflow_intra_op_parallelism or threads_each(FLAGS.num_batch_threads)
     )
     tf.config.threading.set_inter_op_parallelism_threads(
         FLAGS.tensorflow_inter_op_parallelism

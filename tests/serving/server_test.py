@@ -137,10 +137,10 @@ def test_it_answers_as_the_translator_does(both, toy):
 
 
 _THREADS = """
+import sys
 from absl import flags
 from t2t_keras.pipelines import serve
-flags.FLAGS(["serve", "--tensorflow_intra_op_parallelism=3",
-             "--tensorflow_inter_op_parallelism=5", "--model_base_path=nowhere"])
+flags.FLAGS(["serve", "--model_base_path=nowhere", *sys.argv[1:]])
 try:
     serve.main()
 except ValueError:
@@ -150,10 +150,19 @@ except ValueError:
 """
 
 
-def test_threads_are_as_many_as_given():
+@pytest.mark.parametrize(
+    ("given", "threads"),
+    [
+        (["intra_op_parallelism=3", "inter_op_parallelism=5"], ["3", "5"]),
+        # More batches at once than there are cores.
+        (["num_batch_threads=9999"], ["1", "0"]),
+    ],
+)
+def test_threads_are_as_many_as_given_or_share_the_cores(given, threads):
     # In a process of its own: TensorFlow takes them once.
-    child = [sys.executable, "-c", _THREADS]
-    assert subprocess.check_output(child, text=True).split() == ["3", "5"]
+    names = [f"--{name.replace('int', 'tensorflow_int')}" for name in given]
+    child = [sys.executable, "-c", _THREADS, *names]
+    assert subprocess.check_output(child, text=True).split() == threads
 
 
 def test_it_serves_any_saved_model(both):
