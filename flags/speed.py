@@ -2,10 +2,14 @@
 
 from absl import flags
 
+MOST_CONCURRENT_BATCHES = 8
+"""Unless more are asked for: a window of lines has not many more."""
+
 flags.DEFINE_integer(
     "concurrent_batches",
     0,
-    "Batches searched at once, which share the cores; 0: one a core, at most 8.",
+    "Batches searched at once, which share the cores; 0: one a core, at most "
+    f"{MOST_CONCURRENT_BATCHES}.",
     0,
 )
 flags.DEFINE_enum(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.flags import decoding
+from t2t_keras.flags import decoding, speed
 from t2t_keras.pipelines.cores import threads_each, usable_cores
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from t2t_keras.model_dir import ModelDir
 
 FLAGS = flags.FLAGS
-_MOST_AT_ONCE = 8
-"""A window of lines has not many more batches."""
 
 
 def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
@@ -37,7 +35,9 @@ def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
     from t2t_keras.decoding.translator import Translator
 
     options = SearchOptions(**decoding.search_options(), n_best=n_best)
-    concurrent_batches = FLAGS.concurrent_batches or min(usable_cores(), _MOST_AT_ONCE)
+    concurrent_batches = FLAGS.concurrent_batches or min(
+        usable_cores(), speed.MOST_CONCURRENT_BATCHES
+    )
     threads = threads_each(concurrent_batches)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     models = [

@@ -49,17 +49,13 @@ class BpeDropout:
                 f"{self.sides}"
             )
 
-    def start(self, tokenizers: TokenizerPair) -> "BpeDropoutSampler":
-        """Begins to draw segmentations by these tokenizers, always the same ones."""
-        return BpeDropoutSampler(self, tokenizers)
-
 
 class BpeDropoutSampler:
-    """Draws the segmentations of one pair after another.
+    """Draws the segmentations of one pair after another, always the same ones.
 
     Args:
         options: What to draw.
-        tokenizers: The tokenizers of both sides.
+        tokenizers: The tokenizers of both sides, of the kind "bpe".
     """
 
     def __init__(self, options: BpeDropout, tokenizers: TokenizerPair) -> None:
@@ -67,11 +63,9 @@ class BpeDropoutSampler:
         # SentencePiece draws too, but other pieces in each process, and fewer merges
         # than the paper: what it passed over once it does not try again.
         self._random = random.Random(0)
-        merges: dict[Tokenizer, Merges] = {}
-        for side in (tokenizers.source, tokenizers.target):
-            merges[side] = merges.get(side) or Merges(side)
-        self._source = merges[tokenizers.source]
-        self._target = merges[tokenizers.target]
+        self._source = self._target = Merges(tokenizers.source)
+        if not tokenizers.shared:
+            self._target = Merges(tokenizers.target)
 
     def id_pairs(
         self, chunk: TokenizedChunk
@@ -108,15 +102,11 @@ class Merges:
 
     Args:
         tokenizer: A tokenizer of the kind "bpe".
-
-    Raises:
-        ValueError: If it is of another kind.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         import sentencepiece
 
-        check_merges(tokenizer.subword)
         self._processor = sentencepiece.SentencePieceProcessor(
             model_proto=tokenizer.model
         )

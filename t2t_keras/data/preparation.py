@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.data.bpe_dropout import BpeDropout, check_merges
+from t2t_keras.data.bpe_dropout import BpeDropout, BpeDropoutSampler, check_merges
 from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.examples import tokenize_pairs
 from t2t_keras.data.filters import LengthFilter
@@ -95,8 +95,8 @@ def prepare(
             f"{data_dir} is not an empty directory. Choose another one, or remove it "
             "first."
         )
-    if bpe_dropout and not tokenizers:
-        check_merges(subword)
+    if bpe_dropout:
+        check_merges(tokenizers.source.subword if tokenizers else subword)
     length_filter = length_filter or LengthFilter()
     data_dir.parent.mkdir(parents=True, exist_ok=True)
     work_dir = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.", dir=data_dir.parent))
@@ -169,7 +169,8 @@ def _prepare_split(
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     split_filter = dataclasses.replace(length_filter)
-    sampler = bpe_dropout.start(tokenizers) if bpe_dropout else None
+    sampler = BpeDropoutSampler(bpe_dropout, tokenizers) if bpe_dropout else None
+    segmentations = bpe_dropout.segmentations if bpe_dropout else 1
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         kept, reported = 0, time.monotonic()
@@ -195,18 +196,17 @@ def _prepare_split(
 
     shards = 1
     if split == "train":
-        size = sum(1 for _ in corpus.read(split))
-        if bpe_dropout:
-            size *= bpe_dropout.segmentations
+        size = segmentations * sum(1 for _ in corpus.read(split))
         shards = min(max(1, -(-size // _PAIRS_PER_SHARD)), _MOST_SHARDS)
     kept, source_tokens, target_tokens = write_records(
         directory, split, shards, pairs()
     )
     removed = split_filter.removed
     causes = ", ".join(f"{count:,} {cause}" for cause, count in removed.items())
+    times = f" {segmentations} times" if sampler else ""
     report(
-        f"{split}: kept {kept:,} pairs ({source_tokens:,} source and "
-        f"{target_tokens:,} target tokens); removed {causes}"
+        f"{split}: kept {kept // segmentations:,} pairs{times} ({source_tokens:,} "
+        f"source and {target_tokens:,} target tokens); removed {causes}"
     )
     return {
         "pairs": kept,

@@ -153,15 +153,20 @@ except ValueError:
 @pytest.mark.parametrize(
     ("given", "threads"),
     [
-        (["intra_op_parallelism=3", "inter_op_parallelism=5"], ["3", "5"]),
+        (
+            [
+                "--tensorflow_intra_op_parallelism=3",
+                "--tensorflow_inter_op_parallelism=5",
+            ],
+            ["3", "5"],
+        ),
         # More batches at once than there are cores.
-        (["num_batch_threads=9999"], ["1", "0"]),
+        (["--num_batch_threads=9999"], ["1", "0"]),
     ],
 )
 def test_threads_are_as_many_as_given_or_share_the_cores(given, threads):
     # In a process of its own: TensorFlow takes them once.
-    names = [f"--{name.replace('int', 'tensorflow_int')}" for name in given]
-    child = [sys.executable, "-c", _THREADS, *names]
+    child = [sys.executable, "-c", _THREADS, *given]
     assert subprocess.check_output(child, text=True).split() == threads
 
 
