@@ -16,8 +16,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "devices",
     0,
-    "Replicas in this process; 0: all visible GPUs, or one CPU. Without GPUs, the CPU "
-    "is divided into so many.",
+    "Replicas in this process; 0: all visible GPUs, or one CPU. Without GPUs, so many "
+    "share the CPU's cores, which is faster for small models.",
     0,
 )
 flags.DEFINE_list(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from t2t_keras.cores import threads_each, usable_cores
 from t2t_keras.flags import decoding, speed
-from t2t_keras.pipelines.cores import threads_each, usable_cores
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation, Translator

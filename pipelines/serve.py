@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from t2t_keras.cores import threads_each
 from t2t_keras.flags import serving
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.cores import threads_each
 
 if TYPE_CHECKING:
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig

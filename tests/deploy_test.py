@@ -203,11 +203,9 @@ def test_batches_fit_the_processors_and_the_threads():
     memory = compose()["serving"]["mem_limit"]
     assert resources["limits"]["memory"] == memory.replace("g", "Gi")
     for given in all_flags().values():
-        for name in (
-            "tensorflow_intra_op_parallelism",
-            "tensorflow_inter_op_parallelism",
-        ):
-            assert int(given[name]) == threads
+        assert int(given["tensorflow_inter_op_parallelism"]) == threads
+        # What is left for each of the batches at once.
+        assert int(given["tensorflow_intra_op_parallelism"]) == 1
         for name in ("grpc_max_threads", "rest_api_num_threads"):
             assert int(given[name]) == threads * size
 

@@ -37,7 +37,8 @@ def train(path, dtype="float64", dropout=0.0, accumulate=1, jit=False, **strateg
     number = len(BATCHING.global_batches(EXAMPLES.lengths, 0))
     dev = trainer.evaluate(batches(trainer, BATCHING, examples=EXAMPLES), number)
     np.savez(path, *[v.numpy() for v in trainer.model.trainable_variables])
-    return {"logs": logs, "dev": dev}
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    return {"logs": logs, "dev": dev, "threads": threads}
 
 
 if __name__ == "__main__":

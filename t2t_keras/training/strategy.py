@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_keras.cores import threads_each
+
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 
@@ -27,7 +29,8 @@ def make_strategy(
             multi_worker if there are workers, mirrored if there are several devices,
             otherwise one.
         devices: Replicas in this process. Default 0: all visible GPUs, or one CPU.
-            Without GPUs, the CPU is divided into so many logical devices.
+            Without GPUs, the CPU is divided into so many logical devices, which share
+            its cores.
         workers: host:port of every worker, this one included. Default: those of the
             environment variable TF_CONFIG.
         worker_index: This worker's place among them; 0 is the chief, which reports,
@@ -106,6 +109,7 @@ def _divide_cpu(number: int) -> None:
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * number
         )
+        tf.config.threading.set_intra_op_parallelism_threads(threads_each(number))
     except RuntimeError as error:
         raise ValueError(
             "The CPU can be divided only before TensorFlow uses it."

@@ -1,6 +1,7 @@
 """One result, whatever the number of replicas, workers and parts."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,9 @@ def test_replicas_and_parts_change_nothing(alone, devices, accumulate):
     (result,) = train({"devices": devices, "accumulate": accumulate})
     assert_same(alone, result)
     assert result[0]["logs"][-1]["epoch"] > 0
+    cores = len(os.sched_getaffinity(0))
+    # By itself, TensorFlow decides: 0.
+    assert result[0]["threads"] == (max(1, cores // devices) if devices > 1 else 0)
 
 
 @pytest.mark.parametrize("number", [2, pytest.param(4, marks=pytest.mark.long)])

@@ -1,4 +1,4 @@
-"""How batches that are computed at once share the cores."""
+"""How batches or replicas that are computed at once share the cores."""
 
 import os
 
@@ -10,10 +10,10 @@ def usable_cores() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def threads_each(batches: int) -> int:
+def threads_each(at_once: int) -> int:
     """Returns of how many threads an operation may be, with so many batches at once.
 
     A batch's products are small: two of one thread each are done sooner than one of two
     threads after the other.
     """
-    return max(1, usable_cores() // batches)
+    return max(1, usable_cores() // at_once)
