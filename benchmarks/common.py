@@ -43,8 +43,8 @@ def model_arguments(sizes: argparse.Namespace) -> dict[str, int]:
     }
 
 
-def training_sizes(description: str | None) -> argparse.Namespace:
-    """Parses the flags of a program that trains."""
+def training_parser(description: str | None) -> argparse.ArgumentParser:
+    """Returns a parser of the flags of a program that trains."""
     parser = sizes(description)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=32)
@@ -52,7 +52,12 @@ def training_sizes(description: str | None) -> argparse.Namespace:
     parser.add_argument("--label_smoothing", type=float, default=0.1)
     parser.add_argument("--warmup", type=int, default=3, help="steps not counted")
     parser.add_argument("--steps", type=int, default=8, help="steps counted")
-    return parser.parse_args()
+    return parser
+
+
+def training_sizes(description: str | None) -> argparse.Namespace:
+    """Parses the flags of a program that trains."""
+    return training_parser(description).parse_args()
 
 
 def decoding_sizes(description: str | None) -> argparse.Namespace:
@@ -106,7 +111,7 @@ def report_training(
 
     Args:
         step: Takes one step and returns its loss, so that it has ended.
-        sizes: As of `training_sizes`.
+        sizes: As of `training_parser`.
         **more: Further figures.
     """
     losses = [step()]

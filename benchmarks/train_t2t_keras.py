@@ -9,17 +9,27 @@ import tensorflow as tf
 from t2t_keras import Transformer
 from t2t_keras.training.objective import Objective
 from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.strategy import make_strategy
 from t2t_keras.training.trainer import PLACE, Trainer
 
-sizes = common.training_sizes(__doc__)
+parser = common.training_parser(__doc__)
+parser.add_argument("--devices", type=int, default=1, help="replicas; default 1")
+sizes = parser.parse_args()
 
-model = Transformer(
-    sizes.vocab_size,
-    **common.model_arguments(sizes),
-    dropout=sizes.dropout,
-    dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",
-)
-trainer = Trainer(model, Adam(common.LEARNING_RATE), Objective(sizes.label_smoothing))
+strategy = make_strategy(devices=sizes.devices)
+with strategy.scope():
+    model = Transformer(
+        sizes.vocab_size,
+        **common.model_arguments(sizes),
+        dropout=sizes.dropout,
+        dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",
+    )
+    trainer = Trainer(
+        model,
+        Adam(common.LEARNING_RATE),
+        Objective(sizes.label_smoothing),
+        strategy=strategy,
+    )
 source, target = (
     np.array(common.random_ids(sizes.batch, sizes.length, sizes.vocab_size, seed))
     for seed in (0, 1)
@@ -29,14 +39,21 @@ number = tf.TensorSpec([], tf.int64)
 ids = tf.TensorSpec([None, None], tf.int32)
 signature = {"source": ids, "target": ids, "batch_target_tokens": number}
 signature |= dict.fromkeys(PLACE, number)
-batch = {"source": source, "target": target, "batch_target_tokens": target.size}
-batch |= dict.fromkeys(PLACE, 0)
+batch = {"batch_target_tokens": target.size, **dict.fromkeys(PLACE, 0)}
+shares = [
+    {**batch, "source": a, "target": b}
+    for a, b in zip(
+        np.array_split(source, sizes.devices),
+        np.array_split(target, sizes.devices),
+        strict=True,
+    )
+]
 
 
 def dataset(**_: object) -> tf.data.Dataset:
     """Repeats one batch, which costs no reading."""
     return tf.data.Dataset.from_generator(
-        lambda: itertools.repeat(batch), output_signature=signature
+        lambda: itertools.cycle(shares), output_signature=signature
     )
 
 

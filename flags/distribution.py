@@ -17,7 +17,7 @@ flags.DEFINE_integer(
     "devices",
     0,
     "Replicas in this process; 0: all visible GPUs, or one CPU. Without GPUs, so many "
-    "share the CPU's cores, which is faster for small models.",
+    "share the CPU's cores: for a small model, one a core is faster than one in all.",
     0,
 )
 flags.DEFINE_list(

@@ -1,4 +1,4 @@
-"""How batches or replicas that are computed at once share the cores."""
+"""How work that is done at once shares the cores."""
 
 import os
 
@@ -11,7 +11,7 @@ def usable_cores() -> int:
 
 
 def threads_each(at_once: int) -> int:
-    """Returns of how many threads an operation may be, with so many batches at once.
+    """Returns of how many threads an operation may be, with so much work at once.
 
     A batch's products are small: two of one thread each are done sooner than one of two
     threads after the other.

@@ -18,7 +18,7 @@ TOY += ["--vocab_size=60", "--batch=4", "--length=6"]
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("train_t2t_keras", ["--steps=2", "--precision=bfloat16"]),
+        ("train_t2t_keras", ["--steps=2", "--precision=bfloat16", "--devices=2"]),
         ("decode_t2t_keras", ["--sentences=6", "--streams=2", "--output_length=70"]),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_keras.cores import threads_each
+from t2t_keras.cores import usable_cores
 
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
@@ -29,8 +29,9 @@ def make_strategy(
             multi_worker if there are workers, mirrored if there are several devices,
             otherwise one.
         devices: Replicas in this process. Default 0: all visible GPUs, or one CPU.
-            Without GPUs, the CPU is divided into so many logical devices, which share
-            its cores.
+            Without GPUs, the CPU is divided into so many logical devices. As many as
+            there are cores, or more, have a thread each: TensorFlow's threads inside
+            an operation, of the whole process, become one, unless they were set before.
         workers: host:port of every worker, this one included. Default: those of the
             environment variable TF_CONFIG.
         worker_index: This worker's place among them; 0 is the chief, which reports,
@@ -109,11 +110,17 @@ def _divide_cpu(number: int) -> None:
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * number
         )
-        tf.config.threading.set_intra_op_parallelism_threads(threads_each(number))
     except RuntimeError as error:
         raise ValueError(
             "The CPU can be divided only before TensorFlow uses it."
         ) from error
+    # Threads inside an operation are of one pool for all devices, and replicas that
+    # fill the cores would only wait for each other in it.
+    is_set = tf.config.threading.get_intra_op_parallelism_threads() or os.environ.get(
+        "TF_NUM_INTRAOP_THREADS"
+    )
+    if 1 < number >= usable_cores() and not is_set:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def _multi_worker_strategy(

@@ -10,6 +10,8 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import Transformer
+from t2t_keras.decoding import best
+from t2t_keras.decoding import search as search_module
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.sampling import draw, gumbel
@@ -326,6 +328,18 @@ def test_draws_keep_to_the_likeliest(options, allowed):
     ranked = [3, 1, 2, 0]
     # 0.35 and 0.3 together reach one half.
     assert drawn == set(ranked[: allowed or 2])
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 4}, {"sample": True, "top_k": 5}])
+def test_the_best_of_a_large_vocabulary_are_tensorflows(options, monkeypatch):
+    large = Transformer(
+        1000, num_layers=1, d_model=16, d_ff=32, num_heads=4, pre_norm=True
+    )
+    options |= {"min_length": 6, "max_output_tokens": 8}
+    found = search(large, sources(seed=17), **options)
+    for module in (search_module, best):
+        monkeypatch.setattr(module, "top_k", tf.math.top_k)
+    assert found == search(large, sources(seed=17), **options)
 
 
 def test_length_penalty_is_equation_14_of_wu_et_al():
