@@ -17,7 +17,7 @@ flags.DEFINE_integer(
     "devices",
     0,
     "Replicas in this process; 0: all visible GPUs, or one CPU. Without GPUs, so many "
-    "share the CPU's cores: for a small model, one a core is faster than one in all.",
+    "share the CPU's cores, which can be faster for a small model.",
     0,
 )
 flags.DEFINE_list(
