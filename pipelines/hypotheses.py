@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.cores import threads_each, usable_cores
+from t2t_keras.cores import pool_threads, usable_cores
 from t2t_keras.flags import decoding, speed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
     concurrent_batches = FLAGS.concurrent_batches or min(
         usable_cores(), speed.MOST_CONCURRENT_BATCHES
     )
-    threads = threads_each(concurrent_batches)
+    threads = pool_threads(concurrent_batches)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     models = [
         model_dir.load_model(checkpoint, dtype=FLAGS.decode_precision)

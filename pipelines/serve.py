@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.cores import threads_each
+from t2t_keras.cores import pool_threads
 from t2t_keras.flags import serving
 from t2t_keras.pipelines import stage
 
@@ -53,8 +53,8 @@ flags.DEFINE_integer("num_batch_threads", 2, "Batches that run at once.", 1)
 flags.DEFINE_integer(
     "tensorflow_intra_op_parallelism",
     0,
-    "Threads of one operation, such as a product; 0: the cores, shared among "
-    "--num_batch_threads.",
+    "Threads that compute operations, such as products, for all batches; 0: the cores, "
+    "or one where --num_batch_threads are as many, which then compute themselves.",
     0,
 )
 flags.DEFINE_integer(
@@ -91,7 +91,7 @@ def main() -> None:
     from t2t_keras.serving.server import ServerOptions, serve
 
     tf.config.threading.set_intra_op_parallelism_threads(
-        FLAGS.tensorflow_intra_op_parallelism or threads_each(FLAGS.num_batch_threads)
+        FLAGS.tensorflow_intra_op_parallelism or pool_threads(FLAGS.num_batch_threads)
     )
     tf.config.threading.set_inter_op_parallelism_threads(
         FLAGS.tensorflow_inter_op_parallelism

@@ -95,7 +95,7 @@ def _guarded(
         # Libraries warn of what no user can change; --verbosity=1 shows it all.
         logging.set_verbosity(logging.ERROR)
     try:
-        with _quiet_start():
+        with _quiet_start(), _without_pictures():
             import tensorflow  # noqa: F401
         return (main(arguments) if takes_arguments else main()) or 0
     except ValueError as error:
@@ -174,6 +174,21 @@ def _quiet_start() -> Iterator[None]:
             for line in held_back:
                 if not _START_UP_NOISE.match(line):
                     os.write(2, line)
+
+
+@contextlib.contextmanager
+def _without_pictures() -> Iterator[None]:
+    """Has Keras, which comes with TensorFlow, go without matplotlib.
+
+    Its own pictures, which no stage draws, would cost every start of one the time that
+    matplotlib takes to load. Stages that draw import it themselves.
+    """
+    sys.modules.setdefault("matplotlib", None)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        if sys.modules["matplotlib"] is None:
+            del sys.modules["matplotlib"]
 
 
 def input_lines(path: str) -> Iterator[str]:

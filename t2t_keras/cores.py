@@ -10,10 +10,16 @@ def usable_cores() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def threads_each(at_once: int) -> int:
-    """Returns of how many threads an operation may be, with so much work at once.
+def pool_threads(at_once: int) -> int:
+    """Returns of how many threads the pool may be that computes operations.
 
-    A batch's products are small: two of one thread each are done sooner than one of two
-    threads after the other.
+    TensorFlow has one such pool, for all that runs at once, and whoever divides an
+    operation among it waits: it must be of all cores. A pool of one is not asked, and
+    everything computes in its own thread: where that occupies all cores, it is faster,
+    since the products of a batch are small.
+
+    Args:
+        at_once: Number of batches or replicas.
     """
-    return max(1, usable_cores() // at_once)
+    cores = usable_cores()
+    return 1 if at_once >= cores else cores

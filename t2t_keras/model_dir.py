@@ -26,6 +26,7 @@ import numpy as np
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.files import is_locked, locked, write_atomically
+from t2t_keras.layers.initializers import weights_to_be_loaded
 from t2t_keras.training.averaging import average_weights
 from t2t_keras.training.checkpoints import (
     CheckpointStore,
@@ -282,7 +283,8 @@ class ModelDir:
         Raises:
             ValueError: If there are no such weights, or they are damaged.
         """
-        model = Transformer(**{**self.config["model"], **arguments})
+        with weights_to_be_loaded():
+            model = Transformer(**{**self.config["model"], **arguments})
         path = self.weights_path(checkpoint)
         assign_arrays(model.variables, load_arrays(path), path)
         return model

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers import initializers
 from t2t_keras.layers.linear import project
 
 
@@ -40,9 +41,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocab_size, self.d_model),
-            initializer=keras.initializers.RandomNormal(
-                stddev=self.d_model**-0.5, seed=self.seed
-            ),
+            initializer=initializers.of_rows(self.d_model, self.seed),
             # Cast where it is used: a look-up needs some rows, and its gradient, a sum
             # over equal tokens, needs full precision.
             autocast=False,

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers import initializers
 from t2t_keras.layers.shapes import reshape_last
 
 
@@ -61,7 +62,7 @@ class Linear(keras.layers.Layer):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.units, input_shape[-1]),
-            initializer=keras.initializers.GlorotUniform(self.seed),
+            initializer=initializers.of_matrix(self.seed),
         )
         self.bias = (
             self.add_weight(name="bias", shape=(self.units,), initializer="zeros")

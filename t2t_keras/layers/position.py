@@ -6,6 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers import initializers
+
 
 def sinusoidal_encoding(positions: tf.Tensor, d_model: int) -> tf.Tensor:
     """The paper's encoding, sine and cosine interleaved.
@@ -97,9 +99,7 @@ class LearnedPosition(Position):
         self.table = self.add_weight(
             name="table",
             shape=(self.max_length, self.d_model),
-            initializer=keras.initializers.RandomNormal(
-                stddev=self.d_model**-0.5, seed=self.seed
-            ),
+            initializer=initializers.of_rows(self.d_model, self.seed),
             autocast=False,
         )
         self.built = True

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_keras.cores import usable_cores
+from t2t_keras.cores import pool_threads
 
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
@@ -114,13 +114,12 @@ def _divide_cpu(number: int) -> None:
         raise ValueError(
             "The CPU can be divided only before TensorFlow uses it."
         ) from error
-    # Threads inside an operation are of one pool for all devices, and replicas that
-    # fill the cores would only wait for each other in it.
+    # Its pool of threads is one for all devices.
     is_set = tf.config.threading.get_intra_op_parallelism_threads() or os.environ.get(
         "TF_NUM_INTRAOP_THREADS"
     )
-    if 1 < number >= usable_cores() and not is_set:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
+    if number > 1 and not is_set:
+        tf.config.threading.set_intra_op_parallelism_threads(pool_threads(number))
 
 
 def _multi_worker_strategy(

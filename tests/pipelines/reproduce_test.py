@@ -1,5 +1,6 @@
 """The recipes of docs/reproduce.md, line by line, at toy size."""
 
+import gzip
 import json
 import re
 import shlex
@@ -21,6 +22,7 @@ TOY = {
     ],
     "average": [],
     "evaluate": [],
+    "parse": [],
 }
 
 
@@ -95,6 +97,52 @@ def test_a_recipe_runs_from_the_data_to_the_scores(
         is_big = directory.name.endswith("big")
         assert config["run"]["average_last"] == (20 if is_big else 5)
         assert config["model"]["dropout"] == (0.3 if is_big else 0.1)
+
+
+@pytest.mark.long
+def test_the_recipe_beside_another_paper_runs(tmp_path, monkeypatch):
+    """The files are those that its page names, in German and, as it says, in French."""
+    for name, pairs in {"train": 60, "val": 6, "test_2016_flickr": 6}.items():
+        for lang, text in {
+            "en": "two dogs run .",
+            "de": "zwei hunde .",
+            "fr": ".",
+        }.items():
+            lines = "".join(f"{text} {i}\n" for i in range(pairs)).encode()
+            path = tmp_path / f"{name}.lc.norm.tok.{lang}.gz"
+            path.write_bytes(gzip.compress(lines))
+    monkeypatch.chdir(tmp_path)
+    stages = recipe("A table of another paper, on two cores")
+    assert [name for name, _ in stages] == ["prepare", "train", "average", "evaluate"]
+    for lang in ("de", "fr"):
+        for name, arguments in stages:
+            words = [
+                re.sub(r"(?<=[.=])de(?=$|\.gz)", lang, a)
+                for a in arguments
+                if not a.startswith("--checkpoint_steps")
+            ]
+            for flag in ("--data_dir", "--model_dir"):
+                words = [a.replace(f"{flag}=", f"{flag}={lang}_") for a in words]
+            finished = command.stage(name, *words, *TOY[name])
+        assert finished.stdout.split()[0] == "bleu_none"
+        config = json.loads(
+            (tmp_path / f"{lang}_multi30k_model/config.json").read_text()
+        )
+        assert config["data"]["target_lang"] == lang
+
+
+@pytest.mark.long
+def test_the_recipe_of_parsing_runs(tmp_path, monkeypatch):
+    tree = "(S (NP (DT the) (NN dog)) (VP (VBZ runs)) (. .))\n"
+    for section in ("02-21", "22", "23"):
+        (tmp_path / "wsj" / section).mkdir(parents=True)
+        (tmp_path / "wsj" / section / "all.mrg").write_text(tree * 20)
+    monkeypatch.chdir(tmp_path)
+    stages = recipe("English constituency parsing (section 6.3, Table 4)")
+    assert [name for name, _ in stages] == ["prepare", "train", "average", "parse"]
+    for name, arguments in stages:
+        finished = command.stage(name, *arguments, *TOY[name])
+    assert "f1" in finished.stdout.lower()
 
 
 def test_the_last_recipe_differs_from_the_one_before_in_what_it_names():

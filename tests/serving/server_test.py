@@ -21,6 +21,8 @@ from tensorflow_serving.apis import (
     model_management_pb2,
 )
 
+from t2t_keras.cores import usable_cores
+
 SENTENCES = [*exported.LINES[:6], "", "no 7"]
 
 
@@ -160,8 +162,9 @@ except ValueError:
             ],
             ["3", "5"],
         ),
-        # More batches at once than there are cores.
+        # More batches at once than there are cores, and fewer.
         (["--num_batch_threads=9999"], ["1", "0"]),
+        (["--num_batch_threads=1"], [str(usable_cores()), "0"]),
     ],
 )
 def test_threads_are_as_many_as_given_or_share_the_cores(given, threads):
