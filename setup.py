@@ -67,6 +67,8 @@ setup(
         "urllib3>=2.2,<3",
     ],
     extras_require={
+        # CUDA, cuDNN and NCCL, which TensorFlow needs to see NVIDIA's GPUs.
+        "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.8,<4",
@@ -76,7 +78,7 @@ setup(
             "ruff>=0.14",
             "mypy>=1.18",
             "setuptools>=77",
-        ]
+        ],
     },
     entry_points={
         "console_scripts": [

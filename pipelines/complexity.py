@@ -52,13 +52,11 @@ def main() -> None:
             f"d {measurement.d:,}, n {measurement.n:,}, {measurement.layer}: "
             f"{1000 * measurement.training_seconds:.2f} ms"
         )
-    record = {
-        **settings,
-        "measurements": [measurement._asdict() for measurement in measurements],
-    }
-    write_atomically(
-        directory / "complexity.json", json.dumps(record, indent=2).encode()
-    )
+        # What was measured stays, should the rest be given up.
+        record = {**settings, "measurements": [m._asdict() for m in measurements]}
+        write_atomically(
+            directory / "complexity.json", json.dumps(record, indent=2).encode()
+        )
     draw_complexity(
         measurements, [directory / "complexity.svg", directory / "complexity.png"]
     )

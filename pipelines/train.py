@@ -38,7 +38,7 @@ def main() -> None:
     from t2t_keras.training.objective import Objective
     from t2t_keras.training.optimizer import Adam
     from t2t_keras.training.schedule import WarmupSchedule
-    from t2t_keras.training.strategy import make_strategy, worker_index
+    from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_index
     from t2t_keras.training.trainer import Trainer
     from t2t_keras.transformer import Transformer
 
@@ -47,6 +47,11 @@ def main() -> None:
     # Workers find each other before anything else touches a device.
     strategy = make_strategy(**distribution.strategy_arguments())
     is_chief = worker_index(strategy) == 0
+    if has_unseen_gpu():
+        stage.report(
+            "TensorFlow does not see this machine's GPU, and trains on its processor. "
+            'Its CUDA libraries come with: pip install ".[gpu]"'
+        )
     values = preset.preset_values()
     data = PreparedData(FLAGS.data_dir)
     _check_values(values, data)

@@ -202,7 +202,8 @@ class WordPieceTokenizer(Tokenizer):
 
     def pieces(self) -> list[str]:
         """Returns the text of every token, by id."""
-        return list(self._pieces)
+        # They are shown, in SVG too, which may not hold the characters of _SPECIAL.
+        return ["<pad>", "<s>", "</s>", "<unk>", *self._pieces[len(self._SPECIAL) :]]
 
     def starts_word(self, piece: str) -> bool:
         """Tells whether a token lacks the sign of a word's continuation."""

@@ -67,7 +67,9 @@ def tree_files(paths: Iterable[str | Path]) -> list[Path]:
             files.append(path)
             continue
         found = sorted(
-            p for p in path.rglob("*") if p.name.endswith(_SUFFIXES) and p.is_file()
+            p
+            for p in path.rglob("*")
+            if p.name.lower().endswith(_SUFFIXES) and p.is_file()
         )
         if not found:
             raise ValueError(

@@ -70,6 +70,21 @@ def make_strategy(
     return tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(number)])
 
 
+def has_unseen_gpu(device: str = "/dev/nvidia0") -> bool:
+    """Tells whether an NVIDIA GPU is there that TensorFlow, without CUDA, does not see.
+
+    One that CUDA_VISIBLE_DEVICES hides is not meant.
+
+    Args:
+        device: The file by which its driver shows the first one.
+    """
+    return (
+        Path(device).exists()
+        and "CUDA_VISIBLE_DEVICES" not in os.environ
+        and not tf.config.list_physical_devices("GPU")
+    )
+
+
 def _cluster(workers: Sequence[str], worker_index: int) -> dict[str, Any] | None:
     """Returns addresses and place of this worker, from arguments or TF_CONFIG."""
     if workers:

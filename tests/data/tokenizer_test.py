@@ -80,14 +80,9 @@ def test_each_value_of_subword_is_another_algorithm(shared):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_vocabulary_begins_with_the_special_tokens(shared, kind):
     pieces = shared(kind).source.pieces()
-    assert (
-        pieces[:4]
-        == {
-            "bpe": ["<pad>", "<s>", "</s>", "<unk>"],
-            "unigram": ["<pad>", "<s>", "</s>", "<unk>"],
-            "wordpiece": ["\x01pad", "\x01bos", "\x01eos", "\x01unk"],
-        }[kind]
-    )
+    assert pieces[:4] == ["<pad>", "<s>", "</s>", "<unk>"]
+    # Pictures show them, and XML may not hold control characters.
+    assert min(map(min, pieces)) >= " "
     assert len(pieces) == len(set(pieces)) == shared(kind).source.vocab_size
     assert len(pieces) == 400 or kind == "wordpiece"
 

@@ -163,7 +163,7 @@ def test_an_unreadable_file_is_named(tmp_path, name, content, message):
 
 
 def test_folders_are_searched_for_trees(tmp_path):
-    names = ["00/b.mrg", "00/a.mrg.gz", "01/c.trees", "d.txt", "01/e.trees.gz"]
+    names = ["00/B.MRG", "00/a.mrg.gz", "01/c.trees", "d.txt", "01/e.trees.gz"]
     for name in [*names, "00/README", "01/x.pos", "01/x.gz"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write(tmp_path / name, "(S (X a))")
@@ -174,7 +174,7 @@ def test_folders_are_searched_for_trees(tmp_path):
     # A file may have any name; paths keep the order that they are given in.
     given = [tmp_path / "d.txt", tmp_path / "00", str(tmp_path / "00" / "README")]
     assert [path.name for path in tree_files(given)] == [
-        *("d.txt", "a.mrg.gz", "b.mrg", "README")
+        *("d.txt", "B.MRG", "a.mrg.gz", "README")
     ]
 
 

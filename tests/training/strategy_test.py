@@ -14,7 +14,7 @@ from toy import run, trainer_of
 
 from t2t_keras.cores import usable_cores
 from t2t_keras.data.batching import Batching
-from t2t_keras.training.strategy import make_strategy, worker_index
+from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_index
 
 
 def train(*runs):
@@ -157,6 +157,17 @@ def test_auto_takes_what_there_is():
     assert make_strategy(devices=2).num_replicas_in_sync == 2
     assert worker_index(make_strategy()) == 0
     assert worker_index(make_strategy("mirrored", 2)) == 0
+
+
+def test_a_gpu_that_tensorflow_does_not_see_is_noticed(tmp_path, monkeypatch):
+    # No machine that runs this has a GPU in use; its driver's file can be stood in for.
+    driver = tmp_path / "nvidia0"
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert not has_unseen_gpu(str(driver))
+    driver.touch()
+    assert has_unseen_gpu(str(driver)) == (not tf.config.list_physical_devices("GPU"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert not has_unseen_gpu(str(driver))
 
 
 @pytest.mark.parametrize(
