@@ -9,8 +9,10 @@ from t2t_keras import Transformer
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.search import Hypotheses, search
+from t2t_keras.pipelines import stage
 
 sizes = common.decoding_sizes(__doc__)
+stage.assume_frozen_weights()
 tf.config.threading.set_intra_op_parallelism_threads(sizes.threads)
 
 model = Transformer(

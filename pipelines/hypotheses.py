@@ -8,6 +8,7 @@ from absl import flags
 
 from t2t_keras.cores import pool_threads, usable_cores
 from t2t_keras.flags import decoding, speed
+from t2t_keras.pipelines import stage
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation, Translator
@@ -34,6 +35,7 @@ def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
 
+    stage.assume_frozen_weights()
     options = SearchOptions(**decoding.search_options(), n_best=n_best)
     concurrent_batches = FLAGS.concurrent_batches or min(
         usable_cores(), speed.MOST_CONCURRENT_BATCHES

@@ -153,6 +153,16 @@ def set_environment() -> None:
         os.environ.setdefault(name, value)
 
 
+def assume_frozen_weights() -> None:
+    """Tells oneDNN that no weights change in this process, unless a user has set it.
+
+    It then keeps those of a product with a bias in the order in which it multiplies,
+    rather than bring them into it at each product. To be called before the first
+    operation, and never where a model is trained: it would go on with old weights.
+    """
+    os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
+
+
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
     """Holds back what TensorFlow's libraries print while they are loaded.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from t2t_keras.decoding import constraints, sampling
-from t2t_keras.decoding.best import top_k
+from t2t_keras.decoding.best import log_sum_exp, top_k
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
@@ -138,7 +138,7 @@ def search(
         return constraints.force(constrained, logits, step, state.prefix)
 
     def choose_best(logits: tf.Tensor, step: tf.Tensor, state: _State) -> _Choice:
-        log_sum = tf.reduce_logsumexp(logits, axis=2, keepdims=True)
+        log_sum = log_sum_exp(logits)
         # The best of each beam are picked before anything is normalized.
         best, tokens = top_k(constrain(logits, step, state), candidates)
         log_probs = state.log_probs[:, :, tf.newaxis] + best - log_sum

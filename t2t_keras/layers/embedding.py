@@ -50,7 +50,7 @@ class SharedEmbedding(keras.layers.Layer):
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """Looks the tokens up and scales them by sqrt(d_model)."""
-        rows = tf.gather(self.embeddings.value, ids)
+        rows = tf.gather(self.matrix(), ids)
         return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
 
     def logits(self, x: tf.Tensor) -> tf.Tensor:
@@ -62,8 +62,16 @@ class SharedEmbedding(keras.layers.Layer):
         Returns:
             `[batch, length, vocab_size]` in the compute dtype.
         """
-        matrix = tf.cast(self.embeddings.value, self.compute_dtype)
+        matrix = tf.cast(self.matrix(), self.compute_dtype)
         return project(tf.cast(x, self.compute_dtype), matrix)
+
+    def matrix(self) -> tf.Tensor:
+        """Returns the matrix, `[vocab_size, d_model]` in the dtype of the variable.
+
+        Rows are to be gathered from it and never from the variable itself: after a
+        `ResourceGather`, TensorFlow copies the whole variable at every read.
+        """
+        return tf.convert_to_tensor(self.embeddings.value)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -49,8 +49,8 @@ def projected_token_losses(
     Args:
         labels: `[n]` integer, the right tokens.
         states: `[n, d_model]` float, the decoder's output.
-        embeddings: `[vocab_size, d_model]` float variable or tensor; the product with
-            `states` is computed in the dtype of `states`.
+        embeddings: `[vocab_size, d_model]` float, `SharedEmbedding.matrix()`; the
+            product with `states` is computed in the dtype of `states`.
         label_smoothing: The share of probability spread over the vocabulary.
 
     Returns:
@@ -59,7 +59,7 @@ def projected_token_losses(
     """
     exact = _exact_dtype(states)
     labels = tf.cast(labels, tf.int32)
-    # Rows are gathered from the variable as it is: a gradient that adds up thousands
+    # Rows are gathered from the matrix as it is: a gradient that adds up thousands
     # of equal tokens loses most of them in low precision.
     rows = tf.cast(tf.gather(embeddings, labels), exact)
     mean_row = tf.reduce_mean(tf.cast(embeddings, exact), axis=0)

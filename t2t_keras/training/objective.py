@@ -74,7 +74,7 @@ class Objective:
             smoothed, nll, correct = projected_token_losses(
                 labels,
                 states,
-                model.target_embedding.embeddings.value,
+                model.target_embedding.matrix(),
                 self.label_smoothing,
             )
             total = tf.reduce_sum(tf.where(real, smoothed, 0.0))
