@@ -81,7 +81,7 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
     runs: Runs = {c.name: [] for c in everyone}
     for number in range(1, arguments.rounds + 1):
         for contestant in everyone:
-            own = environment() if contestant.peer == OURS else {}
+            own = environment() if contestant.peer in (OURS, MACHINE) else {}
             output = _run(pythons[contestant.peer], contestant.command, own)
             figures = json.loads(output.splitlines()[-1])
             runs[contestant.name].append(figures)
@@ -90,7 +90,10 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
                 f"{figures['rate']:.4g}"
             )
             with (arguments.output / "results.jsonl").open("a") as file:
-                record: dict[str, Any] = {"workload": name, "run": contestant.name}
+                record: dict[str, Any] = {
+                    **{"workload": name, "run": contestant.name, "round": number},
+                    "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                }
                 file.write(json.dumps(record | figures) + "\n")
     return runs
 

@@ -60,8 +60,12 @@ def _save(
             for linear, number in zip(attention.linear, rows, strict=True):
                 fill_linear(linear, number, d)
             fill_norm(attention.layer_norm)
-        fill_linear(layer.ffn.linear_0, ff, d)
-        fill_linear(layer.ffn.linear_1, d, ff)
+        for linear, rows, columns in (
+            (layer.ffn.linear_0, ff, d),
+            (layer.ffn.linear_1, d, ff),
+        ):
+            fill_linear(linear, rows, columns)
+            linear.bias = np.zeros(rows, np.float32)
         fill_norm(layer.ffn.layer_norm)
     table = spec.encoder.embeddings[0]
     fill_linear(table, len(words), d)

@@ -14,7 +14,10 @@ sizes = parser.parse_args()
 
 if sizes.command == "first line":
     command = multi30k.command(
-        "translate", f"--model_dir={multi30k.MODEL}", *multi30k.SEARCH
+        "translate",
+        f"--model_dir={multi30k.MODEL}",
+        f"--decode_precision={sizes.precision}",
+        *multi30k.SEARCH,
     )
 else:
     command = multi30k.command(sizes.command, "--help")

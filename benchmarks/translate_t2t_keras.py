@@ -10,7 +10,7 @@ import common
 import multi30k
 import tensorflow as tf
 
-common.sizes(__doc__).parse_args()
+sizes = common.sizes(__doc__).parse_args()
 
 with tempfile.TemporaryDirectory() as directory:
     output = Path(directory, "output")
@@ -19,6 +19,7 @@ with tempfile.TemporaryDirectory() as directory:
         f"--model_dir={multi30k.MODEL}",
         f"--input={multi30k.TEST}",
         f"--output={output}",
+        f"--decode_precision={sizes.precision}",
         *multi30k.SEARCH,
     )
     started = time.time()
