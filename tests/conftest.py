@@ -3,15 +3,16 @@
 import sys
 from pathlib import Path
 
-from t2t_keras.pipelines.stage import set_environment
+from t2t_keras.pipelines.stage import collect_less_often, set_environment
 
 # tests/reference.py is imported by its bare name.
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 def pytest_configure():
-    """Has TensorFlow compute as it does in stages, and gives it two devices."""
+    """Sets up Python and TensorFlow as stages do, with two devices for replicas."""
     set_environment()
+    collect_less_often()
     import tensorflow as tf
 
     # Replicas are logical devices, which have to be there from the start.
