@@ -28,7 +28,8 @@ def draw(
         panel.spines[["top", "right"]].set_visible(False)
         if isinstance(work, Workload):
             title = f"{name}: {work.unit} a second"
-            _bars(panel, {c.name: median(runs[c.name]) for c in work.contestants})
+            names = [c.name for c in work.contestants if c.name in runs]
+            _bars(panel, {name: median(runs[name]) for name in names})
         elif _is_of_numbers(work):
             title = f"{name}: {work.figures[0].title}"
             _lines(panel, work, runs)
@@ -73,11 +74,18 @@ def _bars(panel: Axes, values: dict[str, float], highlight_all: bool = False) ->
 def _lines(panel: Axes, growth: Growth, runs: Runs) -> None:
     values = [int(value) for value in growth.flags]
     for contestant, colour in zip(growth.contestants, [_OURS, *_OTHERS], strict=False):
-        figures = [
-            median(runs[run_name(contestant, value)], growth.figures[0].key)
+        figures = {
+            value: median(runs[run_name(contestant, value)], growth.figures[0].key)
             for value in values
-        ]
-        panel.plot(values, figures, "o-", color=colour, label=contestant.name)
+            if run_name(contestant, value) in runs
+        }
+        panel.plot(
+            [*figures],
+            [*figures.values()],
+            "o-",
+            color=colour,
+            label=contestant.name,
+        )
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xticks(values, [f"{value:,}" for value in values])

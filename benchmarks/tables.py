@@ -21,31 +21,32 @@ def median(runs: list[dict[str, Any]], figure: str = "rate") -> float:
     return statistics.median(run[figure] for run in runs)
 
 
-def rate_table(name: str, workload: Workload, runs: Runs) -> str:
+def rate_table(title: str, workload: Workload, runs: Runs) -> str:
     """Returns a workload's table: rates, and how much faster this project is."""
-    ours = workload.contestants[0].name
+    ours, *rivals = (c.name for c in workload.contestants)
     more = [key for key in _MORE if any(key in r[0] for r in runs.values())]
     limit = workload.flops and median(runs[MACHINE]) / workload.flops
     titles = ["", f"{workload.unit} a second", f"{ours} is faster", "peak memory"]
     titles += [_MORE[key] for key in more] + ["of the limit"] * bool(limit)
     rows = []
-    for contestant in workload.contestants:
-        found = runs[contestant.name]
+    for name in (ours, *rivals):
+        if name not in runs:
+            continue
+        found = runs[name]
         rate = median(found)
-        # Of neighbours in time, so that the machine's own drift cancels out.
-        ratio = statistics.median(
-            mine["rate"] / theirs["rate"]
-            for mine, theirs in zip(runs[ours], found, strict=True)
-        )
+        ratio = ""
+        if name in rivals:
+            before = runs[ours][rivals.index(name) :: len(rivals)]
+            ratio = f"{_times(before, found, 'rate'):.2f} x"
         cells = [
-            f"{contestant.name} ({found[0]['version']})",
+            f"{name} ({found[0]['version']})",
             f"{rate:,.{0 if rate > 100 else 1}f}",
-            "" if contestant.name == ours else f"{ratio:.2f} x",
+            ratio,
             f"{median(found, 'peak_memory_mb'):,.0f} MB",
         ]
         cells += [f"{median(found, k):.1f}" if k in found[0] else "" for k in more]
         rows.append([*cells, f"{100 * rate / limit:.0f}%"] if limit else cells)
-    lines = [f"### {name}", "", *_table(titles, rows), ""]
+    lines = [f"### {title}", "", *_table(titles, rows), ""]
     if limit:
         lines += [
             f"The limit is {limit:,.{0 if limit > 100 else 1}f}: "
@@ -56,26 +57,40 @@ def rate_table(name: str, workload: Workload, runs: Runs) -> str:
     return "\n".join(lines)
 
 
-def growth_table(name: str, growth: Growth, runs: Runs) -> str:
+def _times(
+    runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], figure: str
+) -> float:
+    """Returns the median ratio of runs that were neighbours in time.
+
+    What the machine's own speed does from minute to minute cancels out.
+    """
+    return statistics.median(
+        run[figure] / other[figure] for run, other in zip(runs, others, strict=True)
+    )
+
+
+def growth_table(title: str, growth: Growth, runs: Runs) -> str:
     """Returns a growth's table: a row for each value."""
     columns = [(c, figure) for c in growth.contestants for figure in growth.figures]
     titles = [growth.axis, *(f"{c.name}, {figure.title}" for c, figure in columns)]
     rows = []
     for value in growth.flags:
-        found = [median(runs[run_name(c, value)], f.key) for c, f in columns]
         cells = [f"{value:,}" if isinstance(value, int) else value]
-        for number, (_, figure) in zip(found, columns, strict=True):
-            cells.append(f"{number:,.{figure.digits}f}")
+        for contestant, figure in columns:
+            found = runs.get(run_name(contestant, value))
+            number = found and f"{median(found, figure.key):,.{figure.digits}f}"
+            cells.append(number or "failed")
         if growth.flops and isinstance(value, int):
-            seconds = growth.flops(value) / median(runs[MACHINE])
-            cells += [
-                f"{found[len(growth.figures)] / found[0]:.2f} x",
-                f"{seconds:.2f}",
-            ]
+            ours, theirs = (
+                runs.get(run_name(c, value), []) for c in growth.contestants[:2]
+            )
+            key = growth.figures[0].key
+            cells.append(f"{_times(theirs, ours, key):.2f} x" if theirs else "")
+            cells.append(f"{growth.flops(value) / median(runs[MACHINE]):.2f}")
         rows.append(cells)
     if growth.flops:
         titles += [f"{growth.contestants[0].name} is faster", "the limit, s"]
-    return "\n".join([f"### {name}", "", *_table(titles, rows), ""])
+    return "\n".join([f"### {title}", "", *_table(titles, rows), ""])
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -4,6 +4,8 @@
 wrote. With --task=train steps are taken; with --task=read batches are only read.
 """
 
+from collections.abc import Callable
+
 import common
 import multi30k
 import tensorflow as tf
@@ -36,14 +38,19 @@ def open_examples() -> Examples:
     return TextExamples(corpus, "train", tokenizers, LengthFilter())
 
 
-def dataset(**of_worker: int) -> tf.data.Dataset:
-    """Returns the batches of training."""
-    batches = training_dataset(examples, Batching(sizes.batch_tokens), **of_worker)
-    return batches.with_options(options)
+def open_dataset() -> Callable[..., tf.data.Dataset]:
+    """Opens the training pairs; returns what makes their batches."""
+    examples = open_examples()
+
+    def dataset(**of_worker: int) -> tf.data.Dataset:
+        batches = training_dataset(examples, Batching(sizes.batch_tokens), **of_worker)
+        return batches.with_options(options)
+
+    return dataset
 
 
-examples = open_examples()
-if sizes.task == "train":
+def open_training() -> common.Step:
+    """Opens the text and makes a model; returns what takes a step."""
     model = Transformer(
         sizes.vocab_size,
         **common.model_arguments(sizes),
@@ -51,20 +58,26 @@ if sizes.task == "train":
         dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",
     )
     trainer = Trainer(model, Adam(common.LEARNING_RATE))
-    parts = iter(trainer.distribute(dataset))
+    parts = iter(trainer.distribute(open_dataset()))
 
     def step() -> tuple[float, float]:
-        """Takes a step; returns its tokens and its positions, padding included."""
         logs, _ = trainer.train_step(parts)
         return logs["tokens"], logs["tokens"] / logs["non_padding"]
-else:
-    batches = iter(dataset())
+
+    return step
+
+
+def open_reading() -> common.Step:
+    """Opens the text; returns what reads a batch."""
+    batches = iter(open_dataset()())
 
     def step() -> tuple[float, float]:
-        """Reads a batch; returns likewise."""
         batch = next(batches)
         sides = [batch[side].numpy() for side in ("source", "target")]
         return sum(int((x != PAD_ID).sum()) for x in sides), sum(x.size for x in sides)
 
+    return step
 
-common.report_text(step, sizes, version=tf.__version__)
+
+open_steps = open_training if sizes.task == "train" else open_reading
+common.report_text(open_steps, sizes, version=tf.__version__)

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from multi30k import OUTPUT_TOKENS
+
 from t2t_keras.analysis.flops import forward_flops, training_flops
 
 BASE = {
@@ -46,6 +48,11 @@ class Workload(NamedTuple):
     contestants: list[Contestant]
     needs_text: bool = False
 
+    def runs(self) -> list[Contestant]:
+        """Returns a round: the first contestant anew before each of the others."""
+        ours, *rivals = self.contestants
+        return [one for rival in rivals for one in (ours, rival)]
+
 
 OURS = "t2t_keras"
 
@@ -65,10 +72,13 @@ _STREAMS = ["--streams=2", "--threads=1"]
 """Twice as fast on two cores as one stream of two threads."""
 
 
-def decoding_flops(beam_size: int, output_length: int) -> float:
-    """Counts the operations of translating a sentence of 24 tokens."""
-    encoder = forward_flops(BASE, 24, 0)
-    return encoder + beam_size * (forward_flops(BASE, 24, output_length) - encoder)
+def decoding_flops(
+    beam_size: int, output_length: int, source_length: int = 24
+) -> float:
+    """Counts the operations of translating a sentence."""
+    encoder = forward_flops(BASE, source_length, 0)
+    decoder = forward_flops(BASE, source_length, output_length) - encoder
+    return encoder + beam_size * decoder
 
 
 def _decoding(precision: str, beam_size: int, rivals: list[Contestant]) -> Workload:
@@ -115,9 +125,11 @@ _LOW = [
 ]
 
 
-READING = ["text_t2t_keras.py", "--task=read", "--steps=100"]
-_LARGE = ["--batch_tokens=25000", "--steps=15"]
-READING_OPENNMT_TF = ["text_opennmt_tf.py", "--task=read", "--steps=100"]
+READING = ["text_t2t_keras.py", "--task=read"]
+_LARGE = ["--batch_tokens=25000"]
+READING_OPENNMT_TF = ["text_opennmt_tf.py", "--task=read"]
+_PIECES = 15
+"""Of a sentence of Multi30k, on either side, at a vocabulary of 8,000."""
 
 
 def _real_text() -> dict[str, Workload]:
@@ -126,8 +138,7 @@ def _real_text() -> dict[str, Workload]:
     return {
         "real text, training": Workload(
             tokens,
-            # Sentences of Multi30k have 15 pieces a side at this vocabulary.
-            training_flops(BASE, 15, 15, 1) / 30,
+            training_flops(BASE, _PIECES, _PIECES, 1) / (2 * _PIECES),
             "float32",
             [
                 Contestant(OURS, OURS, ["text_t2t_keras.py"]),
@@ -137,15 +148,26 @@ def _real_text() -> dict[str, Workload]:
         ),
         "real text, translation of 1,000 sentences": Workload(
             "sentences",
-            0,
+            decoding_flops(4, OUTPUT_TOKENS, _PIECES),
             "float32",
             [
                 Contestant(OURS, OURS, ["translate_t2t_keras.py"]),
+                Contestant(
+                    f"{OURS}, bfloat16",
+                    OURS,
+                    ["translate_t2t_keras.py", "--precision=bfloat16"],
+                ),
                 Contestant(
                     "CTranslate2",
                     "ctranslate2",
                     translating,
                     [*translating, "--make"],
+                ),
+                Contestant(
+                    "CTranslate2 int8",
+                    "ctranslate2",
+                    [*translating, "--precision=int8"],
+                    [*translating, "--precision=int8", "--make"],
                 ),
                 Contestant(
                     "OpenNMT-tf",

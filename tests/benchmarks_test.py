@@ -1,5 +1,6 @@
 """The benchmarks' own programs at toy size, and the ratios of their figures."""
 
+import argparse
 import importlib
 import json
 import os
@@ -56,6 +57,82 @@ def test_ratios_are_of_neighbours_in_time(monkeypatch):
     assert "The limit is 100.0: 200 GFLOP/s" in table
 
 
+def test_ratios_are_to_the_run_before(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    tables, workloads = map(importlib.import_module, ("tables", "workloads"))
+    names = (workloads.OURS, "a", "b")
+    workload = workloads.Workload(
+        "things", 0, "float32", [workloads.Contestant(n, n, []) for n in names]
+    )
+    ours, a, b = names
+    assert [run.name for run in workload.runs()] == [ours, a, ours, b]
+    # The machine is four times as fast when b's turn comes.
+    rates = {ours: [20, 80, 20, 80], a: [10, 10], b: [40, 40]}
+    found = {
+        name: [{"rate": r, "peak_memory_mb": 5.0, "version": "1"} for r in of_name]
+        for name, of_name in rates.items()
+    }
+    table = tables.rate_table("work", workload, found)
+    assert "| a (1) | 10.0 | 2.00 x |" in table
+    assert "| b (1) | 40.0 | 2.00 x |" in table
+    assert "| b" not in tables.rate_table(
+        "work", workload, {ours: found[ours], a: found[a]}
+    )
+
+
+def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    bench, workloads = map(importlib.import_module, ("bench", "workloads"))
+    programs = {
+        "ours.py": "import json; print('noise'); print(json.dumps({'rate': 2}))",
+        "theirs.py": "raise SystemExit('out of memory')",
+    }
+    for name, program in programs.items():
+        (tmp_path / name).write_text(program)
+    monkeypatch.setattr(bench, "_path", tmp_path.joinpath)
+    ours, theirs = workloads.OURS, "theirs"
+    workload = workloads.Workload(
+        "things",
+        0,
+        "float32",
+        [
+            workloads.Contestant(ours, ours, ["ours.py"]),
+            workloads.Contestant(theirs, theirs, ["theirs.py"]),
+        ],
+    )
+    arguments = argparse.Namespace(rounds=2, output=tmp_path)
+    found = bench.measure("work", workload, arguments)
+    assert [run["rate"] for run in found.pop(ours)] == [2, 2]
+    assert not found
+    assert "out of memory" in capsys.readouterr().err
+    kept = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line)["round"] for line in kept] == [1, 2]
+
+    broken = workload._replace(
+        contestants=[
+            workloads.Contestant(ours, ours, ["theirs.py"]),
+            workloads.Contestant(theirs, theirs, ["ours.py"]),
+        ]
+    )
+    with pytest.raises(SystemExit, match="out of memory"):
+        bench.measure("work", broken, arguments)
+
+
+def test_a_run_is_repeated_while_its_host_is_busy(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    bench, stolen, workloads = map(
+        importlib.import_module, ("bench", "stolen", "workloads")
+    )
+    # Used and stolen ticks before and after each run.
+    clock = [(0, 0), (50, 50), (50, 50), (140, 60), (140, 60), (240, 61)]
+    rates = iter([1, 2, 3])
+    monkeypatch.setattr(stolen, "times", lambda: stolen.Times(*clock.pop(0)))
+    monkeypatch.setattr(bench, "_run", lambda *_: f'{{"rate": {next(rates)}}}')
+    figures = bench._clean_run({}, workloads.Contestant("one", "one", []))
+    assert figures["rate"] == 3
+    assert figures["stolen_percent"] == pytest.approx(100 / 101)
+
+
 def test_growth_has_a_row_for_each_value(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     tables, growth, workloads = map(
@@ -85,10 +162,14 @@ def test_growth_has_a_row_for_each_value(monkeypatch):
     assert "| 1,024 | 3.0 | 3,000 | 4.0 | 3,000 |" in table
     # The machine does what each value asks for.
     found["machine"] = [{"rate": 8.0}]
+    # Round by round 103 / 103, 4 / 3 and 4 / 3.
     limited = work._replace(flops=lambda length: length)
     table = tables.growth_table("work", limited, found)
     assert "| b, MB | a is faster | the limit, s |" in table
     assert "| 1,024 | 3.0 | 3,000 | 4.0 | 3,000 | 1.33 x | 128.00 |" in table
+    del found["b, 1024"]
+    table = tables.growth_table("work", limited, found)
+    assert "| 1,024 | 3.0 | 3,000 | failed | failed |  | 128.00 |" in table
 
 
 def test_every_picture_is_drawn(monkeypatch, tmp_path):
