@@ -40,14 +40,19 @@ def _normalize(
         unit = centred * scale
 
         def gradient(d_y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            positions = list(range(d_y.shape.rank - 1))
-            d_gamma = tf.reduce_sum(d_y * unit, axis=positions)
-            d_unit = d_y * gamma
+            # Sums are products with a vector, which pass over memory once and write
+            # nothing: [..., d_model] -> [positions, d_model]
+            size = x.shape[-1]
+            rows = tf.reshape(d_y, [-1, size])
+            unit_rows = tf.reshape(d_y * unit, [-1, size])
+            mean_of = tf.reshape(gamma / size, [size, 1])
+            sum_of = tf.ones([1, tf.shape(rows)[0]], d_y.dtype)
             # What moves all of x alike, or stretches it, changes nothing.
-            moved = tf.reduce_mean(d_unit, axis=-1, keepdims=True)
-            stretched = tf.reduce_mean(d_unit * unit, axis=-1, keepdims=True)
-            d_x = scale * (d_unit - moved - unit * stretched)
-            return d_x, d_gamma, tf.reduce_sum(d_y, axis=positions)
+            moved = tf.reshape(tf.matmul(rows, mean_of), tf.shape(scale))
+            stretched = tf.reshape(tf.matmul(unit_rows, mean_of), tf.shape(scale))
+            d_x = scale * (d_y * gamma - moved - unit * stretched)
+            d_gamma, d_beta = tf.matmul(sum_of, unit_rows), tf.matmul(sum_of, rows)
+            return d_x, d_gamma[0], d_beta[0]
 
         return unit * gamma + beta, gradient
 
