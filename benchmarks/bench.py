@@ -142,7 +142,7 @@ def _clean_run(
             best = figures
         if figures["stolen_percent"] < _CLEAN:
             break
-        _tell(f"{contestant.name}: {figures['stolen_percent']:.0f}% stolen, again")
+        _tell(f"{contestant.name}: not clean, {figures['stolen_percent']:.0f}% stolen")
     return best
 
 

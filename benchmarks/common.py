@@ -181,8 +181,10 @@ def report_text(
     step = open_steps()
     counted = []
     if sizes.task == "read":
-        while sum(tokens for tokens, _ in counted) < sizes.tokens:
+        left = float(sizes.tokens)
+        while left > 0:
             counted.append(step())
+            left -= counted[-1][0]
     else:
         for _ in range(sizes.warmup):
             step()

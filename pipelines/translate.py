@@ -28,7 +28,7 @@ def main() -> None:
     from t2t_keras.decoding.translator import windows
     from t2t_keras.model_dir import ModelDir
 
-    if FLAGS.input == "-":
+    if FLAGS.input == "-":  # Whoever sends lines may wait for each.
         stage.answer_soon()
     translator = hypotheses.open_translator(ModelDir(FLAGS.model_dir), FLAGS.n_best)
     lines = stage.input_lines(FLAGS.input)
