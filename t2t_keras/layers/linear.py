@@ -9,13 +9,19 @@ from t2t_keras.layers import initializers
 from t2t_keras.layers.shapes import reshape_last
 
 
-def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> Any:
+def project(
+    x: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    training: bool | None = None,
+) -> Any:
     """Computes x W^T + b at every position.
 
     Args:
         x: `[batch, ..., inputs]` float.
         kernel: `[units, inputs]`, W, of the dtype of `x`.
         bias: `[units]`, b, likewise. Default none.
+        training: Whether W is about to change.
 
     Returns:
         `[batch, ..., units]`.
@@ -24,8 +30,15 @@ def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> A
     # A product of two matrices is one call of the library that computes it; one of a
     # batch of matrices would be a call for each.
     y = tf.matmul(tf.reshape(x, [-1, inputs]), kernel, transpose_b=True)
-    y = y if bias is None else tf.nn.bias_add(y, bias)
-    return reshape_last(y, x, len(x.shape) - 1, [units])
+    # TensorFlow makes one operation of a product and the bias behind it. In bfloat16
+    # oneDNN then arranges W anew at each call, which takes as long as the product,
+    # unless W may be assumed frozen: in training a reshape stands between the two.
+    if bias is not None and not training:
+        y = tf.nn.bias_add(y, bias)
+    y = reshape_last(y, x, len(x.shape) - 1, [units])
+    if bias is not None and training:
+        y = tf.nn.bias_add(y, bias)
+    return y
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -44,6 +57,7 @@ class Linear(keras.layers.Layer):
 
     Call arguments:
         x: `[batch, ..., inputs]` float.
+        training: Whether W is about to change. The result is the same.
 
     Returns:
         `[batch, ..., units]` in the compute dtype.
@@ -71,9 +85,9 @@ class Linear(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Projects each position."""
-        return project(x, self.kernel, self.bias)
+        return project(x, self.kernel, self.bias, training)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
