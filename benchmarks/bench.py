@@ -1,6 +1,7 @@
 """Runs workloads side by side with other software and prints the ratios.
 
-python benchmarks/bench.py [--rounds=3] [--only=training] [--multi30k=DIR]
+python benchmarks/bench.py [--rounds=3] [--only=training] [--against=tf-models]
+    [--multi30k=DIR]
 
 Contestants take turns, one process at a time, and this project runs anew before each
 of the others, so that whatever the machine does meets both; figures are medians over
@@ -42,13 +43,24 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
     parser.add_argument("--only", default="", help="part of the workloads' names")
+    parser.add_argument("--against", default="", help="part of the others' names")
     parser.add_argument(
         "--multi30k", type=Path, help="folder of train.en.gz and others"
     )
     parser.add_argument("--output", type=Path, default=peers.BENCH)
     arguments = parser.parse_args()
     everything: dict[str, Workload | Growth] = {**WORKLOADS, **GROWTHS}
-    chosen = {n: w for n, w in everything.items() if arguments.only in n}
+    chosen = {
+        name: work._replace(
+            contestants=[
+                contestant
+                for contestant in work.contestants
+                if contestant.peer == OURS or arguments.against in contestant.name
+            ]
+        )
+        for name, work in everything.items()
+        if arguments.only in name
+    }
     if not chosen:
         parser.error(f"--only is part of {', '.join(everything)}")
     left_out = [n for n, w in chosen.items() if w.needs_text and not arguments.multi30k]

@@ -51,7 +51,7 @@ class Workload(NamedTuple):
     def runs(self) -> list[Contestant]:
         """Returns a round: the first contestant anew before each of the others."""
         ours, *rivals = self.contestants
-        return [one for rival in rivals for one in (ours, rival)]
+        return [one for rival in rivals for one in (ours, rival)] or [ours]
 
 
 OURS = "t2t_keras"

@@ -118,6 +118,25 @@ def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
         bench.measure("work", broken, arguments)
 
 
+def test_rivals_are_chosen_by_name(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    bench = importlib.import_module("bench")
+    measured = []
+
+    def measure(name, work, arguments):
+        measured.append([contestant.name for contestant in work.runs()])
+        run = {"rate": 1.0, "peak_memory_mb": 5.0, "version": "1"}
+        return {key: [run] for key in [*measured[-1], "machine"]}
+
+    monkeypatch.setattr(bench, "measure", measure)
+    for against in ("tf-models", "none of them"):
+        flags = ["--only=training, float32", f"--against={against}"]
+        monkeypatch.setattr(sys, "argv", ["bench.py", *flags, f"--output={tmp_path}"])
+        bench.main()
+    assert measured == [["t2t_keras", "tf-models"], ["t2t_keras"]]
+    assert "t2t_keras" in (tmp_path / "results.md").read_text()
+
+
 def test_a_run_is_repeated_while_its_host_is_busy(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     bench, stolen, workloads = map(
