@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
+CLEAN = 3.0
+"""Percent of the time asked for from which on a run is not clean."""
+
 _STAT = Path("/proc/stat")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from growth import Growth, run_name
+from stolen import CLEAN
 from workloads import Workload
 
 Runs = dict[str, list[dict[str, Any]]]
@@ -54,7 +55,20 @@ def rate_table(title: str, workload: Workload, runs: Runs) -> str:
             f"{workload.precision}, {workload.flops / 1e6:,.0f} MFLOP for one.",
             "",
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_stolen(runs)])
+
+
+def _stolen(runs: Runs) -> list[str]:
+    """Says of how many runs more was stolen than of a clean one."""
+    shares = [run.get("stolen_percent", 0) for found in runs.values() for run in found]
+    busy = sum(share >= CLEAN for share in shares)
+    if not busy:
+        return []
+    return [
+        f"Of {busy} of {len(shares)} runs the host took {CLEAN:.0f}% or more for "
+        f"others, of one {max(shares):.0f}%.",
+        "",
+    ]
 
 
 def _times(
@@ -81,16 +95,18 @@ def growth_table(title: str, growth: Growth, runs: Runs) -> str:
             number = found and f"{median(found, figure.key):,.{figure.digits}f}"
             cells.append(number or "failed")
         if growth.flops and isinstance(value, int):
-            ours, theirs = (
+            ours, *theirs = (
                 runs.get(run_name(c, value), []) for c in growth.contestants[:2]
             )
             key = growth.figures[0].key
-            cells.append(f"{_times(theirs, ours, key):.2f} x" if theirs else "")
+            cells.append(
+                f"{_times(theirs[0], ours, key):.2f} x" if any(theirs) else ""
+            )
             cells.append(f"{growth.flops(value) / median(runs[MACHINE]):.2f}")
         rows.append(cells)
     if growth.flops:
         titles += [f"{growth.contestants[0].name} is faster", "the limit, s"]
-    return "\n".join([f"### {title}", "", *_table(titles, rows), ""])
+    return "\n".join([f"### {title}", "", *_table(titles, rows), "", *_stolen(runs)])
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

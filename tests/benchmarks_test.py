@@ -118,38 +118,80 @@ def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
         bench.measure("work", broken, arguments)
 
 
-def test_rivals_are_chosen_by_name(monkeypatch, tmp_path):
+def test_rivals_are_chosen_by_name(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     bench = importlib.import_module("bench")
-    measured = []
+    measured = {}
 
     def measure(name, work, arguments):
-        measured.append([contestant.name for contestant in work.runs()])
-        run = {"rate": 1.0, "peak_memory_mb": 5.0, "version": "1"}
-        return {key: [run] for key in [*measured[-1], "machine"]}
+        measured[name] = {contestant.name for contestant in work.runs()}
+        figures = ("rate", "peak_memory_mb", "step_seconds", "seconds")
+        run = {"version": "1", **dict.fromkeys(figures, 1.0)}
+        return {key: [run] for key in [*measured[name], "machine"]}
+
+    def run(*flags):
+        monkeypatch.setattr(sys, "argv", ["bench.py", f"--output={tmp_path}", *flags])
+        bench.main()
 
     monkeypatch.setattr(bench, "measure", measure)
-    for against in ("tf-models", "none of them"):
-        flags = ["--only=training, float32", f"--against={against}"]
-        monkeypatch.setattr(sys, "argv", ["bench.py", *flags, f"--output={tmp_path}"])
-        bench.main()
-    assert measured == [["t2t_keras", "tf-models"], ["t2t_keras"]]
-    assert "t2t_keras" in (tmp_path / "results.md").read_text()
+    run("--against=tf-models")
+    assert measured["training, float32"] == {"t2t_keras", "tf-models"}
+    assert measured["decoding, greedy, float32"] == {"t2t_keras"}
+    assert "tf-models, 1024" in measured["growth, sentence length"]
+    assert measured["growth, output length"] == {
+        f"t2t_keras, {length}" for length in (10, 40, 160)
+    }
+    tables = (tmp_path / "results.md").read_text()
+    assert all(f"### {name}" in tables for name in measured)
+    with pytest.raises(SystemExit):
+        run("--only=training", "--against=nobody")
+    assert "nobody" in capsys.readouterr().err
 
 
-def test_a_run_is_repeated_while_its_host_is_busy(monkeypatch):
+@pytest.mark.parametrize(
+    # Used and stolen ticks of each run, and which of them counts.
+    ("shares", "counts"),
+    [
+        ([(50, 50), (90, 10), (100, 1)], 2),
+        ([(50, 50), (90, 10), (50, 50), (80, 20)], 1),
+    ],
+)
+def test_a_run_is_repeated_while_its_host_is_busy(shares, counts, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     bench, stolen, workloads = map(
         importlib.import_module, ("bench", "stolen", "workloads")
     )
-    # Used and stolen ticks before and after each run.
-    clock = [(0, 0), (50, 50), (50, 50), (140, 60), (140, 60), (240, 61)]
-    rates = iter([1, 2, 3])
+    clock = [times for share in shares for times in ((0, 0), share)]
+    rates = iter(range(len(shares)))
     monkeypatch.setattr(stolen, "times", lambda: stolen.Times(*clock.pop(0)))
     monkeypatch.setattr(bench, "_run", lambda *_: f'{{"rate": {next(rates)}}}')
     figures = bench._clean_run({}, workloads.Contestant("one", "one", []))
-    assert figures["rate"] == 3
-    assert figures["stolen_percent"] == pytest.approx(100 / 101)
+    assert figures["rate"] == counts
+    used, stolen_ticks = shares[counts]
+    share = 100 * stolen_ticks / (used + stolen_ticks)
+    assert figures["stolen_percent"] == pytest.approx(share)
+    assert not clock
+
+
+def test_what_a_host_takes_is_read_and_told(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    stolen, tables, workloads = map(
+        importlib.import_module, ("stolen", "tables", "workloads")
+    )
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(stolen, "_STAT", stat)
+    assert stolen.times() == (0, 0)
+    stat.write_text("cpu  1 2 4 1000 2000 8 16 32 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
+    assert stolen.times() == (1 + 2 + 4 + 8 + 16, 32)
+    workload = workloads.Workload(
+        "things", 0, "float32", [workloads.Contestant("one", "one", [])]
+    )
+    run = {"rate": 1.0, "peak_memory_mb": 5.0, "version": "1", "stolen_percent": 2.9}
+    table = tables.rate_table("work", workload, {"one": [run]})
+    assert "host" not in table
+    busy = [run, run | {"stolen_percent": 41.0}, run | {"stolen_percent": 3.0}]
+    table = tables.rate_table("work", workload, {"one": busy})
+    assert "Of 2 of 3 runs the host took 3% or more for others, of one 41%." in table
 
 
 def test_growth_has_a_row_for_each_value(monkeypatch):

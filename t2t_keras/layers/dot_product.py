@@ -35,9 +35,7 @@ def scaled_dot_product_attention(
     exact = scores.dtype if scores.dtype == tf.float64 else tf.float32
     scores = tf.cast(scores, exact)
     if mask is not None:
-        # A sum, unlike a choice, costs nothing in the gradient. Beside half of the
-        # lowest number no score counts, and none takes it to infinity.
-        scores += tf.where(mask, tf.constant(0, exact), exact.min / 2)
+        scores = tf.where(mask, scores, tf.constant(-1e9, exact))
     weights = tf.cast(tf.nn.softmax(scores), query.dtype)
     dropped = dropout(weights, training=training) if dropout else weights
     return tf.matmul(dropped, value), weights

@@ -1,5 +1,6 @@
 """Linear projection."""
 
+import os
 from typing import Any
 
 import keras
@@ -9,19 +10,13 @@ from t2t_keras.layers import initializers
 from t2t_keras.layers.shapes import reshape_last
 
 
-def project(
-    x: tf.Tensor,
-    kernel: tf.Tensor,
-    bias: tf.Tensor | None = None,
-    training: bool | None = None,
-) -> Any:
+def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> Any:
     """Computes x W^T + b at every position.
 
     Args:
         x: `[batch, ..., inputs]` float.
         kernel: `[units, inputs]`, W, of the dtype of `x`.
         bias: `[units]`, b, likewise. Default none.
-        training: Whether W is about to change.
 
     Returns:
         `[batch, ..., units]`.
@@ -30,15 +25,22 @@ def project(
     # A product of two matrices is one call of the library that computes it; one of a
     # batch of matrices would be a call for each.
     y = tf.matmul(tf.reshape(x, [-1, inputs]), kernel, transpose_b=True)
-    # TensorFlow makes one operation of a product and the bias behind it. In bfloat16
-    # oneDNN then arranges W anew at each call, which takes as long as the product,
-    # unless W may be assumed frozen: in training a reshape stands between the two.
-    if bias is not None and not training:
+    # TensorFlow makes one operation of a product and a bias right behind it. In bfloat16
+    # oneDNN then arranges W anew at each call, which takes as long as the product, but
+    # where it assumes that W never changes: elsewhere a reshape keeps the two apart.
+    joined = bias is not None and _frozen_weights_are_assumed()
+    if joined:
         y = tf.nn.bias_add(y, bias)
     y = reshape_last(y, x, len(x.shape) - 1, [units])
-    if bias is not None and training:
-        y = tf.nn.bias_add(y, bias)
-    return y
+    return y if bias is None or joined else tf.nn.bias_add(y, bias)
+
+
+def _frozen_weights_are_assumed() -> bool:
+    """Reads what TensorFlow itself reads of the environment."""
+    return os.environ.get("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "").lower() in {
+        "1",
+        "true",
+    }
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -57,7 +59,6 @@ class Linear(keras.layers.Layer):
 
     Call arguments:
         x: `[batch, ..., inputs]` float.
-        training: Whether W is about to change. The result is the same.
 
     Returns:
         `[batch, ..., units]` in the compute dtype.
@@ -85,9 +86,9 @@ class Linear(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         """Projects each position."""
-        return project(x, self.kernel, self.bias, training)
+        return project(x, self.kernel, self.bias)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

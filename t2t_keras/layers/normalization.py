@@ -12,7 +12,8 @@ class LayerNorm(keras.layers.LayerNormalization):
 
     Keras's layer, over the last axis, with a gradient of its own: that which follows
     from Keras's operations one by one passes over tensors of the size of x twice as
-    often. Sums are of float32 at least.
+    often. Sums are of float32 at least, but where a GPU is set to round what goes into
+    products to TF32: those of the gradient are products.
 
     Call arguments:
         inputs: `[..., d_model]` float.

@@ -49,10 +49,11 @@ def test_attention_equals_the_equation_under_a_mask():
     np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
 
 
-def test_a_query_that_sees_nothing_gives_no_nan():
+def test_a_query_that_sees_nothing_attends_to_all_alike():
     x = random((1, 1, 2, 4))
-    output, _ = scaled_dot_product_attention(x, x, x, np.zeros((1, 1, 2, 2), bool))
-    assert np.isfinite(output).all()
+    output, weights = scaled_dot_product_attention(x, x, x, np.zeros((1, 1, 2, 2), bool))
+    np.testing.assert_array_equal(weights, np.full((1, 1, 2, 2), 0.5))
+    np.testing.assert_allclose(output[0, 0, 0], x[0, 0].mean(0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("with_memory", [False, True])

@@ -33,7 +33,9 @@ def test_normalization_and_its_gradient_are_those_of_kerass_layer(
     shape, policy, dtype, tolerance
 ):
     rng = np.random.default_rng(0)
-    x = tf.cast(3 + 2 * rng.normal(size=shape), dtype)
+    x = 3 + 2 * rng.normal(size=shape)
+    x.reshape(-1, 16)[:1] = 3  # A position without variance.
+    x = tf.cast(x, dtype)
     d_y = tf.constant(rng.normal(size=shape), "float64")
     ours = LayerNorm(epsilon=1e-5, dtype=policy)
     # Where ours rounds, Keras's in float64 is still the standard.

@@ -23,6 +23,7 @@ from t2t_keras import (
     SharedEmbedding,
     SinusoidalPosition,
 )
+from t2t_keras.layers import linear
 
 
 def random(shape, seed=0):
@@ -91,6 +92,21 @@ def test_linear_has_a_row_for_each_output_and_begins_as_glorot_and_bengio():
     np.testing.assert_allclose(layer(x), x @ kernel.T + bias, atol=1e-4)
     assert np.abs(kernel).max() == pytest.approx((6 / 800) ** 0.5, rel=1e-3)
     assert kernel.std() == pytest.approx((2 / 800) ** 0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_bias_is_joined_to_its_product_where_weights_are_frozen(frozen, monkeypatch):
+    # Not by the environment, which TensorFlow would read for all that follows.
+    monkeypatch.setattr(linear, "_frozen_weights_are_assumed", lambda: frozen)
+    layer = Linear(3)
+    x = random((2, 4, 5))
+    layer(x)
+    shake(layer)
+    kernel, bias = (v.numpy() for v in layer.weights)
+    projected = tf.function(layer).get_concrete_function(tf.TensorSpec([None, 4, 5]))
+    np.testing.assert_allclose(projected(tf.constant(x)), x @ kernel.T + bias, atol=1e-5)
+    (added,) = (op for op in projected.graph.get_operations() if op.type == "BiasAdd")
+    assert added.inputs[0].op.type == ("MatMul" if frozen else "Reshape")
 
 
 LAYERS = {
