@@ -7,9 +7,9 @@ Contestants take turns, one process at a time, and this project runs anew before
 of the others, so that whatever the machine does meets both; figures are medians over
 the rounds. Of a virtual machine whose host is busy with others, a run is repeated.
 Who fails is left out of the rest of a workload. Every run that counts is kept in
-.bench/results.jsonl, with what was stolen of it; the tables are printed and written to .bench/results.md, drawn in
-.bench/results.svg and .png. Without DIR, the folder of Multi30k's files, what reads
-them is left out.
+.bench/results.jsonl, with what was stolen of it; the tables are printed and written to
+.bench/results.md, drawn in .bench/results.svg and .png. Without DIR, the folder of
+Multi30k's files, what reads them is left out.
 """
 
 import argparse

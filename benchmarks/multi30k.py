@@ -8,6 +8,7 @@ model takes a single step: what its weights are does not matter to the time it t
 """
 
 import gzip
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,7 @@ def command(stage: str, *arguments: str) -> list[str]:
 
 
 def make(source: Path) -> None:
-    """Makes whatever is missing.
+    """Makes whatever is missing, and the export anew.
 
     Args:
         source: The folder of Multi30k's files.
@@ -64,6 +65,8 @@ def make(source: Path) -> None:
             "--nokeras_file",
         ],
     }
+    # It holds graphs of this project's code as it was.
+    shutil.rmtree(EXPORT, ignore_errors=True)
     for made, stage in stages.items():
         if not made.exists():
             subprocess.run(command(*stage), check=True)

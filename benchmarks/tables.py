@@ -99,9 +99,7 @@ def growth_table(title: str, growth: Growth, runs: Runs) -> str:
                 runs.get(run_name(c, value), []) for c in growth.contestants[:2]
             )
             key = growth.figures[0].key
-            cells.append(
-                f"{_times(theirs[0], ours, key):.2f} x" if any(theirs) else ""
-            )
+            cells.append(f"{_times(theirs[0], ours, key):.2f} x" if any(theirs) else "")
             cells.append(f"{growth.flops(value) / median(runs[MACHINE]):.2f}")
         rows.append(cells)
     if growth.flops:

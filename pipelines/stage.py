@@ -177,8 +177,8 @@ def collect_less_often() -> None:
 def answer_soon() -> None:
     """Has TensorFlow run graphs as they were traced, without optimizing them first.
 
-    The first line of a translation comes a sixth sooner, and all others a few percent
-    later in float32: for those who wait for each. Numbers may differ in the last bits.
+    The first line of a translation comes a second sooner, and all others up to 8% later
+    in float32: for those who wait for each. Numbers may differ in the last bits.
     """
     import tensorflow as tf
 

@@ -25,9 +25,9 @@ def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> A
     # A product of two matrices is one call of the library that computes it; one of a
     # batch of matrices would be a call for each.
     y = tf.matmul(tf.reshape(x, [-1, inputs]), kernel, transpose_b=True)
-    # TensorFlow makes one operation of a product and a bias right behind it. In bfloat16
-    # oneDNN then arranges W anew at each call, which takes as long as the product, but
-    # where it assumes that W never changes: elsewhere a reshape keeps the two apart.
+    # TensorFlow makes one operation of a product and a bias right behind it. oneDNN
+    # arranges W anew at each call of that, which in bfloat16 takes as long as the
+    # product, unless it assumes that W never changes: else a reshape keeps them apart.
     joined = bias is not None and _frozen_weights_are_assumed()
     if joined:
         y = tf.nn.bias_add(y, bias)

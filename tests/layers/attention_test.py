@@ -51,7 +51,9 @@ def test_attention_equals_the_equation_under_a_mask():
 
 def test_a_query_that_sees_nothing_attends_to_all_alike():
     x = random((1, 1, 2, 4))
-    output, weights = scaled_dot_product_attention(x, x, x, np.zeros((1, 1, 2, 2), bool))
+    output, weights = scaled_dot_product_attention(
+        x, x, x, np.zeros((1, 1, 2, 2), bool)
+    )
     np.testing.assert_array_equal(weights, np.full((1, 1, 2, 2), 0.5))
     np.testing.assert_allclose(output[0, 0, 0], x[0, 0].mean(0), rtol=1e-6)
 

@@ -104,7 +104,9 @@ def test_a_bias_is_joined_to_its_product_where_weights_are_frozen(frozen, monkey
     shake(layer)
     kernel, bias = (v.numpy() for v in layer.weights)
     projected = tf.function(layer).get_concrete_function(tf.TensorSpec([None, 4, 5]))
-    np.testing.assert_allclose(projected(tf.constant(x)), x @ kernel.T + bias, atol=1e-5)
+    np.testing.assert_allclose(
+        projected(tf.constant(x)), x @ kernel.T + bias, atol=1e-5
+    )
     (added,) = (op for op in projected.graph.get_operations() if op.type == "BiasAdd")
     assert added.inputs[0].op.type == ("MatMul" if frozen else "Reshape")
 
