@@ -36,8 +36,8 @@ def _normalize(
     @tf.custom_gradient
     def normalized(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
         centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
-        norm = tf.math.reduce_euclidean_norm(centred, axis=-1, keepdims=True)
-        scale = tf.math.rsqrt(tf.square(norm) / x.shape[-1] + epsilon)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        scale = tf.math.rsqrt(variance + epsilon)
         unit = centred * scale
 
         def gradient(d_y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
