@@ -7,6 +7,8 @@ import pytest
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 
+# Seconds until what a page does not show counts as never shown.
+PATIENCE = 120
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
 needed = pytest.mark.skipif(

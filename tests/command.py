@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import warm_python
 
+# Seconds until a process counts as hung; some machines give us a small part of a core.
+PATIENCE = 600
 WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
 
 

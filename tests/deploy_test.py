@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+import command
 import pytest
 import yaml
 from google.protobuf import (
@@ -438,7 +439,7 @@ def health(port):
     assert address in words[-1]
     words[-1] = words[-1].replace(address, f"/dev/tcp/127.0.0.1/{port} ")
     return subprocess.run(
-        words, timeout=30, capture_output=True, check=False
+        words, timeout=command.PATIENCE, capture_output=True, check=False
     ).returncode
 
 

@@ -66,7 +66,7 @@ def start(stage, *arguments):
 
 
 def finish(process, seen, status):
-    seen += process.communicate(timeout=60)[1]
+    seen += process.communicate(timeout=command.PATIENCE)[1]
     assert process.returncode == status, seen
     assert "Traceback" not in seen
     return seen
@@ -127,7 +127,9 @@ def test_workers_must_be_alike_and_share_their_model(work, tmp_path):
             )
             for i, more in enumerate((of_first, of_second))
         ]
-        said = [process.communicate(timeout=120)[1] for process in processes]
+        said = [
+            process.communicate(timeout=command.PATIENCE)[1] for process in processes
+        ]
         return [process.returncode for process in processes], said
 
     ours, theirs = (f"--model_dir={tmp_path}/{name}" for name in ("ours", "theirs"))
@@ -235,7 +237,7 @@ def test_averaging_follows_a_training_that_runs(work):
     assert "Averaged the checkpoints" in first or "there are 1 so far" in first
     process.send_signal(signal.SIGTERM)
     finish(process, seen, 75)
-    rest = first + follower.communicate(timeout=60)[1]
+    rest = first + follower.communicate(timeout=command.PATIENCE)[1]
     assert follower.returncode == 0, rest
     last = max(
         int(path.stem.split("-")[1])

@@ -85,7 +85,7 @@ def work(tmp_path_factory):
         if '"step": 5,' in text:
             assert "Row 1 of 2: base" in seen
     process.send_signal(signal.SIGTERM)
-    printed, rest = process.communicate(timeout=120)
+    printed, rest = process.communicate(timeout=command.PATIENCE)
     assert process.returncode == 75, seen + rest
     assert "Stopped and saved after step" in rest
     assert rest.endswith("The same command goes on at dropout_0.\n")

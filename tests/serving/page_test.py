@@ -19,7 +19,6 @@ from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
 pytestmark = browser.needed
 
-PATIENCE = 30
 CSP = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -167,7 +166,7 @@ class Stub(ThreadingHTTPServer):
             return 400, {"error": f"No signature {signature}"}
         if "slow" in texts:
             self.entered.set()
-            assert self.slow.wait(PATIENCE)
+            assert self.slow.wait(browser.PATIENCE)
         if signature == "align":
             return 200, {"outputs": align(texts)}
         found = [TRANSLATIONS.get(text, (["", ""], [0.0, 0.0])) for text in texts]
@@ -246,7 +245,9 @@ class Page:
         )
 
     def wait(self, condition):
-        return WebDriverWait(self.driver, PATIENCE, 0.05).until(lambda _: condition())
+        return WebDriverWait(self.driver, browser.PATIENCE, 0.05).until(
+            lambda _: condition()
+        )
 
     def wait_for(self, selector, *texts):
         self.wait(lambda: self.texts(selector) == list(texts))
@@ -582,7 +583,7 @@ def test_answers_do_not_cross(page, stub):
     assert page.texts(".best") == ["schnell"]
     status = page.texts("#status")
     stub.slow.set()
-    assert stub.answered.acquire(timeout=PATIENCE)
+    assert stub.answered.acquire(timeout=browser.PATIENCE)
     # Had the slow answer been wanted, it would have been read before this one.
     page.driver.execute_async_script(
         "fetch('v1/models').then((answer) => answer.json()).then(arguments[0])"

@@ -38,7 +38,7 @@ def train(*runs):
         ]
         results = []
         for i, process in enumerate(processes):
-            output, errors = process.communicate(timeout=240)
+            output, errors = process.communicate(timeout=command.PATIENCE)
             assert process.returncode == 0, errors.decode()
             with np.load(f"{directory}/{i}.npz") as arrays:
                 weights = [arrays[name] for name in arrays.files]
