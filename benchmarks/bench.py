@@ -105,8 +105,12 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
         turns = [Contestant(MACHINE, MACHINE, command), *turns]
     pythons = {c.peer: peers.python_of(c.peer) for c in turns}
     failed: set[str] = set()
-    for contestant in {c.name: c for c in turns if c.setup}.values():
-        if _run(pythons, contestant, contestant.setup or []) is None:
+    made: dict[tuple[str, ...], bool] = {}
+    for contestant in turns:
+        setup = tuple(contestant.setup or ())
+        if setup and setup not in made:
+            made[setup] = _run(pythons, contestant, list(setup)) is not None
+        if not made.get(setup, True):
             failed.add(contestant.name)
     runs: Runs = {}
     for number in range(1, arguments.rounds + 1):

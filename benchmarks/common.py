@@ -121,15 +121,18 @@ def report_training(
     first = time.time() - process_started()
     for _ in range(sizes.warmup - 1):
         losses.append(step())
-    seconds = []
+    spent = []
     for _ in range(sizes.steps):
-        started = time.perf_counter()
+        started = _clocks()
         losses.append(step())
-        seconds.append(time.perf_counter() - started)
+        spent.append(_since(started))
     assert all(map(math.isfinite, losses)), losses
+    tokens = 2 * sizes.batch * sizes.length
+    seconds, processor_seconds = map(statistics.median, zip(*spent, strict=True))
     report(
-        rate=2 * sizes.batch * sizes.length / statistics.median(seconds),
-        step_seconds=statistics.median(seconds),
+        rate=tokens / seconds,
+        processor_rate=tokens / processor_seconds,
+        step_seconds=seconds,
         first_step_seconds=first,
         first_loss=losses[0],
         last_loss=losses[-1],
@@ -148,16 +151,31 @@ def report_decoding(
         **more: Further figures.
     """
     decode()
-    seconds = []
+    spent = []
     for _ in range(sizes.repeats):
-        started = time.perf_counter()
+        started = _clocks()
         outputs = decode()
-        seconds.append(time.perf_counter() - started)
+        spent.append(_since(started))
     lengths = {len(ids) for ids in outputs}
     assert len(outputs) == sizes.sentences, len(outputs)
     assert lengths == {sizes.output_length}, lengths
-    median = statistics.median(seconds)
-    report(rate=sizes.sentences / median, seconds=median, **more)
+    seconds, processor_seconds = map(statistics.median, zip(*spent, strict=True))
+    report(
+        rate=sizes.sentences / seconds,
+        processor_rate=sizes.sentences / processor_seconds,
+        seconds=seconds,
+        **more,
+    )
+
+
+def _clocks() -> tuple[float, float]:
+    """Returns what a clock shows, and this process's processor time, in seconds."""
+    return time.perf_counter(), time.process_time()
+
+
+def _since(started: tuple[float, float]) -> tuple[float, float]:
+    now = _clocks()
+    return now[0] - started[0], now[1] - started[1]
 
 
 Step = Callable[[], tuple[float, float]]
@@ -177,7 +195,7 @@ def report_text(
         sizes: As of `text_sizes`.
         **more: Further figures.
     """
-    begun = time.perf_counter()
+    begun = _clocks()
     step = open_steps()
     counted = []
     if sizes.task == "read":
@@ -188,10 +206,13 @@ def report_text(
     else:
         for _ in range(sizes.warmup):
             step()
-        begun = time.perf_counter()
+        begun = _clocks()
         counted = [step() for _ in range(sizes.steps)]
-    seconds = time.perf_counter() - begun
+    seconds, processor_seconds = _since(begun)
     tokens, positions = map(sum, zip(*counted, strict=True))
     report(
-        rate=tokens / seconds, padding_percent=100 * (1 - tokens / positions), **more
+        rate=tokens / seconds,
+        processor_rate=tokens / processor_seconds,
+        padding_percent=100 * (1 - tokens / positions),
+        **more,
     )

@@ -82,6 +82,7 @@ _DECODERS = [
     Contestant("CTranslate2", "ctranslate2", ["decode_ctranslate2.py", *_FEW]),
 ]
 _TOKENS = 2048
+_SERVING = ["serve_t2t_keras.py"]
 
 GROWTHS: dict[str, Growth] = {
     "growth, sentence length": Growth(
@@ -150,9 +151,12 @@ GROWTHS: dict[str, Growth] = {
         "clients",
         {clients: [f"--clients={clients}"] for clients in (1, 8, 64)},
         [
-            Contestant(OURS, OURS, ["serve_t2t_keras.py"]),
-            Contestant("two threads", OURS, ["serve_t2t_keras.py", "--intra_op=2"]),
-            Contestant("one by one", OURS, ["serve_t2t_keras.py", "--nobatching"]),
+            Contestant(name, OURS, [*_SERVING, *flags], [*_SERVING, "--make"])
+            for name, flags in {
+                OURS: [],
+                "two threads": ["--intra_op=2"],
+                "one by one": ["--nobatching"],
+            }.items()
         ],
         [
             Figure("rate", "requests a second", 1),

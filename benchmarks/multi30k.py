@@ -8,7 +8,6 @@ model takes a single step: what its weights are does not matter to the time it t
 """
 
 import gzip
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +33,7 @@ def command(stage: str, *arguments: str) -> list[str]:
 
 
 def make(source: Path) -> None:
-    """Makes whatever is missing, and the export anew.
+    """Makes whatever is missing.
 
     Args:
         source: The folder of Multi30k's files.
@@ -60,13 +59,7 @@ def make(source: Path) -> None:
             *("train", "--preset=base", f"--data_dir={DATA}", f"--model_dir={MODEL}"),
             *("--train_steps=1", "--batch_tokens=256", "--bleu_sentences=0"),
         ],
-        EXPORT / "1": [
-            *("export", f"--model_dir={MODEL}", f"--export_dir={EXPORT}", *SEARCH),
-            "--nokeras_file",
-        ],
     }
-    # It holds graphs of this project's code as it was.
-    shutil.rmtree(EXPORT, ignore_errors=True)
     for made, stage in stages.items():
         if not made.exists():
             subprocess.run(command(*stage), check=True)

@@ -2,6 +2,7 @@
 
 import itertools
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,7 +25,17 @@ parser.add_argument("--clients", type=int, default=8)
 parser.add_argument("--seconds", type=float, default=20.0)
 parser.add_argument("--nobatching", action="store_true")
 parser.add_argument("--intra_op", type=int, default=0, help="0: the server's own")
+parser.add_argument("--make", action="store_true", help="write the export and stop")
 sizes = parser.parse_args()
+if sizes.make:
+    # Anew: it holds graphs of this project's code as it was.
+    shutil.rmtree(multi30k.EXPORT, ignore_errors=True)
+    files = f"--model_dir={multi30k.MODEL}", f"--export_dir={multi30k.EXPORT}"
+    subprocess.run(
+        multi30k.command("export", *files, *multi30k.SEARCH, "--nokeras_file"),
+        check=True,
+    )
+    raise SystemExit
 
 with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]

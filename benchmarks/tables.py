@@ -13,6 +13,10 @@ Runs = dict[str, list[dict[str, Any]]]
 
 MACHINE = "machine"
 
+_RATES = {"rate": "a second", "processor_rate": "a processor's second"}
+"""The second is of the time that the program's threads ran, waiting left out, and so
+says something of a run too from which the machine's host took time. Some have none."""
+
 _MORE = {"first_step_seconds": "first step, s", "padding_percent": "padding, %"}
 """What some programs report beside their rate."""
 
@@ -27,26 +31,28 @@ def rate_table(title: str, workload: Workload, runs: Runs) -> str:
     ours, *rivals = (c.name for c in workload.contestants)
     more = [key for key in _MORE if any(key in r[0] for r in runs.values())]
     limit = workload.flops and median(runs[MACHINE]) / workload.flops
-    titles = ["", f"{workload.unit} a second", f"{ours} is faster", "peak memory"]
-    titles += [_MORE[key] for key in more] + ["of the limit"] * bool(limit)
+    rates = [key for key in _RATES if any(key in r[0] for r in runs.values())]
+    titles = [""]
+    for key in rates:
+        titles += [f"{workload.unit} {_RATES[key]}", f"{ours} is faster"]
+    titles += ["peak memory", *(_MORE[key] for key in more)]
+    titles += ["of the limit"] * bool(limit)
     rows = []
     for name in (ours, *rivals):
         if name not in runs:
             continue
         found = runs[name]
-        rate = median(found)
-        ratio = ""
-        if name in rivals:
-            before = runs[ours][rivals.index(name) :: len(rivals)]
-            ratio = f"{_times(before, found, 'rate'):.2f} x"
-        cells = [
-            f"{name} ({found[0]['version']})",
-            f"{rate:,.{0 if rate > 100 else 1}f}",
-            ratio,
-            f"{median(found, 'peak_memory_mb'):,.0f} MB",
-        ]
+        cells = [f"{name} ({found[0]['version']})"]
+        for key in rates:
+            rate = median(found, key)
+            ratio = ""
+            if name in rivals:
+                before = runs[ours][rivals.index(name) :: len(rivals)]
+                ratio = f"{_times(before, found, key):.2f} x"
+            cells += [f"{rate:,.{0 if rate > 100 else 1}f}", ratio]
+        cells.append(f"{median(found, 'peak_memory_mb'):,.0f} MB")
         cells += [f"{median(found, k):.1f}" if k in found[0] else "" for k in more]
-        rows.append([*cells, f"{100 * rate / limit:.0f}%"] if limit else cells)
+        rows.append([*cells, f"{100 * median(found) / limit:.0f}%"] if limit else cells)
     lines = [f"### {title}", "", *_table(titles, rows), ""]
     if limit:
         lines += [

@@ -62,7 +62,8 @@ def main() -> None:
 
     if not FLAGS.trees:
         with stage.open_output(FLAGS.output) as output:
-            for tree in _parse(stage.input_lines(FLAGS.input), FLAGS.input != "-"):
+            lines = stage.input_lines(FLAGS.input)
+            for tree in _parse(lines, not stage.is_awaited(FLAGS.input)):
                 output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
                 output.flush()
         return

@@ -59,7 +59,7 @@ def main() -> None:
             stage.input_lines(FLAGS.input),
             FLAGS.rows_per_request,
             FLAGS.concurrent_requests,
-            wait=FLAGS.input != "-",
+            wait=not stage.is_awaited(FLAGS.input),
         ):
             found = [row[: FLAGS.n_best] for row in found]
             if FLAGS.output_format == "json":

@@ -5,6 +5,7 @@ import gc
 import gzip
 import os
 import re
+import stat
 import sys
 import tempfile
 import traceback
@@ -221,6 +222,17 @@ def _without_pictures() -> Iterator[None]:
     finally:
         if sys.modules["matplotlib"] is None:
             del sys.modules["matplotlib"]
+
+
+def is_awaited(path: str) -> bool:
+    """Tells whether somebody may wait for the answer to each line before the next.
+
+    So it is on standard input, unless that is a file.
+
+    Args:
+        path: As of `input_lines`.
+    """
+    return path == "-" and not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode)
 
 
 def input_lines(path: str) -> Iterator[str]:

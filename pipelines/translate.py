@@ -28,13 +28,14 @@ def main() -> None:
     from t2t_keras.decoding.translator import windows
     from t2t_keras.model_dir import ModelDir
 
-    if FLAGS.input == "-":  # Whoever sends lines may wait for each.
+    is_awaited = stage.is_awaited(FLAGS.input)
+    if is_awaited:
         stage.answer_soon()
     translator = hypotheses.open_translator(ModelDir(FLAGS.model_dir), FLAGS.n_best)
     lines = stage.input_lines(FLAGS.input)
     number = 0
     with stage.open_output(FLAGS.output) as output:
-        for window in windows(lines, _WINDOW, wait=FLAGS.input != "-"):
+        for window in windows(lines, _WINDOW, wait=not is_awaited):
             sources, prefixes = _split(window) if FLAGS.with_prefix else (window, None)
             found = translator.translate(sources, prefixes)
             if FLAGS.output_format == "json":

@@ -33,6 +33,7 @@ def test_programs_print_their_figures(name, arguments):
     )
     figures = json.loads(finished.stdout)
     assert figures["rate"] > 0
+    assert figures["processor_rate"] > 0
     assert figures["peak_memory_mb"] > 1
     assert ("first_step_seconds" in figures) is name.startswith("train")
 
@@ -55,6 +56,11 @@ def test_ratios_are_of_neighbours_in_time(monkeypatch):
     assert "| theirs (1) | 20.0 | 2.00 x | 5 MB | 20% |" in table
     assert f"| {ours} (1) | 40.0 |  | 5 MB | 40% |" in table
     assert "The limit is 100.0: 200 GFLOP/s" in table
+    # What the processors did meanwhile, where the programs have counted it.
+    for run in found[ours] + found["theirs"]:
+        run["processor_rate"] = run["rate"] / (2 if run in found[ours] else 1)
+    table = tables.rate_table("work", workload, found)
+    assert "| theirs (1) | 20.0 | 2.00 x | 20.0 | 1.00 x | 5 MB | 20% |" in table
 
 
 def test_ratios_are_to_the_run_before(monkeypatch):
@@ -116,6 +122,32 @@ def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
     )
     with pytest.raises(SystemExit, match="out of memory"):
         bench.measure("work", broken, arguments)
+
+
+def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    bench, workloads = map(importlib.import_module, ("bench", "workloads"))
+    programs = {
+        "make.py": "open('made', 'a').write('once ')",
+        "ours.py": "import json; print(json.dumps({'rate': len(open('made').read())}))",
+        "broken.py": "raise SystemExit(1)",
+    }
+    for name, program in programs.items():
+        (tmp_path / name).write_text(program)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "_path", tmp_path.joinpath)
+    one = workloads.Contestant(workloads.OURS, workloads.OURS, ["ours.py"], ["make.py"])
+    rivals = [
+        workloads.Contestant(name, "theirs", ["ours.py"], [setup])
+        for name, setup in {"a": "make.py", "b": "broken.py", "c": "broken.py"}.items()
+    ]
+    workload = workloads.Workload("things", 0, "float32", [one, *rivals])
+    arguments = argparse.Namespace(rounds=1, output=tmp_path)
+    found = bench.measure("work", workload, arguments)
+    assert {name: runs[0]["rate"] for name, runs in found.items()} == {
+        one.name: len("once "),
+        "a": len("once "),
+    }
 
 
 def test_rivals_are_chosen_by_name(monkeypatch, tmp_path, capsys):

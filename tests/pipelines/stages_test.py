@@ -118,6 +118,25 @@ def test_another_model_or_vocabulary_in_the_directory_is_refused(work):
     assert first == second
 
 
+def answered_one_by_one(model):
+    """Returns translations of two lines, of which the second waits for an answer."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "t2t_keras.pipelines.translate", model, "--n_best=3"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        process.stdin.write("red\n")
+        process.stdin.flush()
+        answered = process.stdout.readline()
+        process.stdin.write("blue\n")
+        process.stdin.close()
+        answered += process.stdout.read()
+    assert process.returncode == 0
+    return answered
+
+
 def test_translate_answers_each_line_in_order(work):
     lines = ["red one", "", "big old new", "\ufeff\x00tab\there\r", "red one"]
     model = f"--model_dir={work}/model"
@@ -140,10 +159,7 @@ def test_translate_answers_each_line_in_order(work):
     assert score < 0
     # Rounding is felt, and no more than that.
     assert score != float(rounded.split("\t")[0]) == pytest.approx(score, rel=0.05)
-    listed = command.stage(
-        "translate", model, "--n_best=3", stdin=b"red\nblue\n"
-    ).stdout
-    rows = [line.split("\t") for line in listed.splitlines()]
+    rows = [line.split("\t") for line in answered_one_by_one(model).splitlines()]
     assert {row[0] for row in rows} == {"1", "2"}
     first = [float(score) for number, score, _ in rows if number == "1"]
     assert 1 < len(first) <= 3
