@@ -107,11 +107,14 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
     failed: set[str] = set()
     made: dict[tuple[str, ...], bool] = {}
     for contestant in turns:
-        setup = tuple(contestant.setup or ())
-        if setup and setup not in made:
-            made[setup] = _run(pythons, contestant, list(setup)) is not None
-        if not made.get(setup, True):
+        if not contestant.setup:
+            continue
+        setup = (contestant.peer, *contestant.setup)
+        if setup not in made:
+            made[setup] = _run(pythons, contestant, contestant.setup) is not None
+        if not made[setup] and contestant.name not in failed:
             failed.add(contestant.name)
+            _tell(f"Going on without {contestant.name}.")
     runs: Runs = {}
     for number in range(1, arguments.rounds + 1):
         for contestant in turns:
@@ -120,6 +123,7 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
             figures = _clean_run(pythons, contestant)
             if figures is None:
                 failed.add(contestant.name)
+                _tell(f"Going on without {contestant.name}.")
                 continue
             runs.setdefault(contestant.name, []).append(figures)
             _tell(
@@ -189,7 +193,7 @@ def _run(
         message = f"{' '.join(command)} failed:\n{finished.stderr[-4000:]}"
         if is_own:
             sys.exit(message)
-        _tell(f"{message}\nGoing on without {contestant.name}.")
+        _tell(message)
         return None
     return finished.stdout
 

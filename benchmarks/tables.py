@@ -13,9 +13,10 @@ Runs = dict[str, list[dict[str, Any]]]
 
 MACHINE = "machine"
 
-_RATES = {"rate": "a second", "processor_rate": "a processor's second"}
-"""The second is of the time that the program's threads ran, waiting left out, and so
-says something of a run too from which the machine's host took time. Some have none."""
+_RATES = {"rate": "a second", "processor_rate": "a second of processor time"}
+"""Processor time is what the threads of the program's process ran, those that spin
+among them: it says something of a run too from which the machine's host took time.
+Programs that measure a whole command do not report it."""
 
 _MORE = {"first_step_seconds": "first step, s", "padding_percent": "padding, %"}
 """What some programs report beside their rate."""
@@ -44,9 +45,12 @@ def rate_table(title: str, workload: Workload, runs: Runs) -> str:
         found = runs[name]
         cells = [f"{name} ({found[0]['version']})"]
         for key in rates:
+            if key not in found[0]:
+                cells += ["", ""]
+                continue
             rate = median(found, key)
             ratio = ""
-            if name in rivals:
+            if name in rivals and key in runs[ours][0]:
                 before = runs[ours][rivals.index(name) :: len(rivals)]
                 ratio = f"{_times(before, found, key):.2f} x"
             cells += [f"{rate:,.{0 if rate > 100 else 1}f}", ratio]

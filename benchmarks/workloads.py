@@ -22,8 +22,8 @@ class Contestant(NamedTuple):
         name: Name in the tables.
         peer: Whose Python runs it, as of `peers.python_of`.
         command: The program and its flags.
-        setup: What is to run before it, once for all that name the same: a program
-            and its flags.
+        setup: What the same Python is to run before it, once for all contestants that
+            name the same: a program and its flags.
     """
 
     name: str

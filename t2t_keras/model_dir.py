@@ -17,6 +17,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -283,8 +284,11 @@ class ModelDir:
         Raises:
             ValueError: If there are no such weights, or they are damaged.
         """
-        with weights_to_be_loaded():
-            model = Transformer(**{**self.config["model"], **arguments})
+        arguments = {**self.config["model"], **arguments}
         path = self.weights_path(checkpoint)
-        assign_arrays(model.variables, load_arrays(path), path)
+        # Waiting for the disk and computing checksums leave Python free to build.
+        with ThreadPoolExecutor(1) as pool, weights_to_be_loaded():
+            arrays = pool.submit(load_arrays, path)
+            model = Transformer(**arguments)
+        assign_arrays(model.variables, arrays.result(), path)
         return model

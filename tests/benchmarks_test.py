@@ -61,6 +61,11 @@ def test_ratios_are_of_neighbours_in_time(monkeypatch):
         run["processor_rate"] = run["rate"] / (2 if run in found[ours] else 1)
     table = tables.rate_table("work", workload, found)
     assert "| theirs (1) | 20.0 | 2.00 x | 20.0 | 1.00 x | 5 MB | 20% |" in table
+    for run in found[ours]:
+        del run["processor_rate"]
+    table = tables.rate_table("work", workload, found)
+    assert "| theirs (1) | 20.0 | 2.00 x | 20.0 |  | 5 MB | 20% |" in table
+    assert f"| {ours} (1) | 40.0 |  |  |  | 5 MB | 40% |" in table
 
 
 def test_ratios_are_to_the_run_before(monkeypatch):
@@ -124,7 +129,7 @@ def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
         bench.measure("work", broken, arguments)
 
 
-def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path):
+def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     bench, workloads = map(importlib.import_module, ("bench", "workloads"))
     programs = {
@@ -138,8 +143,8 @@ def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "_path", tmp_path.joinpath)
     one = workloads.Contestant(workloads.OURS, workloads.OURS, ["ours.py"], ["make.py"])
     rivals = [
-        workloads.Contestant(name, "theirs", ["ours.py"], [setup])
-        for name, setup in {"a": "make.py", "b": "broken.py", "c": "broken.py"}.items()
+        one._replace(name="a"),
+        *(one._replace(name=n, peer="theirs", setup=["broken.py"]) for n in ("b", "c")),
     ]
     workload = workloads.Workload("things", 0, "float32", [one, *rivals])
     arguments = argparse.Namespace(rounds=1, output=tmp_path)
@@ -148,6 +153,11 @@ def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path):
         one.name: len("once "),
         "a": len("once "),
     }
+    told = capsys.readouterr().err
+    assert all(told.count(f"Going on without {name}.") == 1 for name in ("b", "c"))
+    broken = workload._replace(contestants=[one._replace(setup=["broken.py"])])
+    with pytest.raises(SystemExit):
+        bench.measure("work", broken, arguments)
 
 
 def test_rivals_are_chosen_by_name(monkeypatch, tmp_path, capsys):

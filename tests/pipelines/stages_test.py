@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 
 import command
 import numpy as np
@@ -126,6 +127,9 @@ def answered_one_by_one(model):
         stdout=subprocess.PIPE,
         text=True,
     )
+    # Whoever waited for the end of the input would wait for ever.
+    hung = threading.Timer(command.PATIENCE, process.kill)
+    hung.start()
     with process:
         process.stdin.write("red\n")
         process.stdin.flush()
@@ -133,6 +137,7 @@ def answered_one_by_one(model):
         process.stdin.write("blue\n")
         process.stdin.close()
         answered += process.stdout.read()
+    hung.cancel()
     assert process.returncode == 0
     return answered
 
@@ -454,6 +459,28 @@ def test_stages_have_tensorflow_compute_fast_unless_told_otherwise():
             [sys.executable, "-c", _ENVIRONMENT], env={**fresh, **given}, text=True
         )
         assert shown.split() == list({**ours, **given}.values())
+
+
+_AWAITED = "from t2t_keras.pipelines import stage; print(stage.is_awaited('-'))"
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("< file", "False"),
+        ("< /dev/null", "True"),
+        ("<&-", "ValueError: Standard input is closed: give --input=FILE."),
+    ],
+)
+def test_nobody_waits_for_the_lines_of_a_file(source, says, tmp_path):
+    (tmp_path / "file").write_text("red\n")
+    shell = ["sh", "-c", f'exec "$0" -c "$1" {source}', sys.executable, _AWAITED]
+    finished = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True)
+    assert (finished.stdout + finished.stderr).splitlines()[-1] == says
+    piped = subprocess.check_output(
+        [sys.executable, "-c", _AWAITED], input="", text=True
+    )
+    assert piped == "True\n"
 
 
 def test_a_sentence_is_drawn(work, tmp_path):
