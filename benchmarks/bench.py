@@ -112,9 +112,8 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
         setup = (contestant.peer, *contestant.setup)
         if setup not in made:
             made[setup] = _run(pythons, contestant, contestant.setup) is not None
-        if not made[setup] and contestant.name not in failed:
-            failed.add(contestant.name)
-            _tell(f"Going on without {contestant.name}.")
+        if not made[setup]:
+            _leave_out(contestant, failed)
     runs: Runs = {}
     for number in range(1, arguments.rounds + 1):
         for contestant in turns:
@@ -122,8 +121,7 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
                 continue
             figures = _clean_run(pythons, contestant)
             if figures is None:
-                failed.add(contestant.name)
-                _tell(f"Going on without {contestant.name}.")
+                _leave_out(contestant, failed)
                 continue
             runs.setdefault(contestant.name, []).append(figures)
             _tell(
@@ -139,6 +137,12 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
                 }
                 file.write(json.dumps(record | figures) + "\n")
     return {name: found for name, found in runs.items() if name not in failed}
+
+
+def _leave_out(contestant: Contestant, failed: set[str]) -> None:
+    if contestant.name not in failed:
+        failed.add(contestant.name)
+        _tell(f"Going on without {contestant.name}.")
 
 
 def _clean_run(

@@ -91,16 +91,22 @@ def test_ratios_are_to_the_run_before(monkeypatch):
     )
 
 
-def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
+def measuring(monkeypatch, folder, programs):
+    """Writes programs and returns `bench`, which runs them, and `workloads`."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for name, program in programs.items():
+        (folder / name).write_text(program)
     bench, workloads = map(importlib.import_module, ("bench", "workloads"))
+    monkeypatch.setattr(bench, "_path", folder.joinpath)
+    return bench, workloads
+
+
+def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
     programs = {
         "ours.py": "import json; print('noise'); print(json.dumps({'rate': 2}))",
         "theirs.py": "raise SystemExit('out of memory')",
     }
-    for name, program in programs.items():
-        (tmp_path / name).write_text(program)
-    monkeypatch.setattr(bench, "_path", tmp_path.joinpath)
+    bench, workloads = measuring(monkeypatch, tmp_path, programs)
     ours, theirs = workloads.OURS, "theirs"
     workload = workloads.Workload(
         "things",
@@ -130,17 +136,13 @@ def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
 
 
 def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path, capsys):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    bench, workloads = map(importlib.import_module, ("bench", "workloads"))
     programs = {
         "make.py": "open('made', 'a').write('once ')",
         "ours.py": "import json; print(json.dumps({'rate': len(open('made').read())}))",
         "broken.py": "raise SystemExit(1)",
     }
-    for name, program in programs.items():
-        (tmp_path / name).write_text(program)
+    bench, workloads = measuring(monkeypatch, tmp_path, programs)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench, "_path", tmp_path.joinpath)
     one = workloads.Contestant(workloads.OURS, workloads.OURS, ["ours.py"], ["make.py"])
     rivals = [
         one._replace(name="a"),
