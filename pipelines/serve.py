@@ -43,7 +43,13 @@ flags.DEFINE_list(
     "Directories in which HandleReloadConfigRequest may name base paths, beside those "
     "of the models given here.",
 )
-flags.DEFINE_bool("enable_batching", True, "Answer concurrent requests together.")
+flags.DEFINE_bool(
+    "enable_batching",
+    None,
+    "Answer concurrent requests together, whatever the model: each row of its outputs "
+    "must depend on the same row of its inputs alone. [by versions that say so, as "
+    "t2t-export's do]",
+)
 flags.DEFINE_integer("max_batch_size", 64, "Rows of a batch.", 1)
 flags.DEFINE_integer(
     "batch_timeout_micros", 0, "How long to wait for a batch to become full.", 0
@@ -116,6 +122,7 @@ def main() -> None:
         FLAGS.allow_version_labels_for_unavailable_models,
         FLAGS.reload_dirs,
         _report,
+        FLAGS.enable_batching,
     )
     batcher = Batcher(
         FLAGS.max_batch_size,
@@ -128,7 +135,6 @@ def main() -> None:
         registry,
         batcher,
         metrics,
-        FLAGS.enable_batching,
         FLAGS.max_request_rows,
         FLAGS.max_concurrent_requests,
     )

@@ -14,6 +14,7 @@ from t2t_keras.serving.errors import ServingError, invalid
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.registry import Registry
 from t2t_keras.serving.saved_model import Arrays, SavedModel
+from t2t_keras.serving.versions import Version
 
 
 class Predictor:
@@ -23,8 +24,6 @@ class Predictor:
         registry: The models.
         batcher: Runs them.
         metrics: Where requests are counted.
-        enable_batching: Whether to join requests to signatures all of whose inputs and
-            outputs have a first axis of any size.
         max_rows: The most rows of a request.
         max_concurrent_requests: The most requests at once; more are refused.
     """
@@ -34,14 +33,12 @@ class Predictor:
         registry: Registry,
         batcher: Batcher,
         metrics: Metrics,
-        enable_batching: bool = True,
         max_rows: int = 1024,
         max_concurrent_requests: int = 512,
     ) -> None:
         self.registry = registry
         self.metrics = metrics
         self._batcher = batcher
-        self._enable_batching = enable_batching
         self._max_rows = max_rows
         self.max_concurrent_requests = max_concurrent_requests
         self._concurrent = 0
@@ -114,7 +111,9 @@ class Predictor:
     ) -> tuple[Arrays, ModelSpec]:
         version, model = self.registry.acquire(spec)
         try:
-            outputs = await self._run(spec, model, inputs, output_filter, timeout)
+            outputs = await self._run(
+                spec, version, model, inputs, output_filter, timeout
+            )
         except TimeoutError:
             raise ServingError(
                 grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -131,6 +130,7 @@ class Predictor:
     async def _run(
         self,
         spec: ModelSpec,
+        version: Version,
         model: SavedModel,
         inputs: Arrays,
         output_filter: Iterable[str],
@@ -147,7 +147,7 @@ class Predictor:
                 raise invalid(
                     f"A request has at most {self._max_rows} rows. Received: {most}"
                 )
-            if self._enable_batching and len(rows) == 1:
+            if version.joins_requests and len(rows) == 1:
                 # The object stands for the version: a new one has its own batches.
                 key = (id(model), signature, frozenset(names))
         run = functools.partial(self._timed, spec.name, model, signature, names)

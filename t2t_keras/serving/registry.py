@@ -41,6 +41,9 @@ class Registry:
         reload_dirs: Directories whose subdirectories `reload` may name as base paths,
             beside those of `config`. Default none.
         report: Is told of what happens, a line at a time.
+        enable_batching: Whether requests of several clients may be answered in one
+            batch. Default: by the versions that say that their rows are independent,
+            as this project's exports do.
 
     Raises:
         ValueError: If the configuration is wrong.
@@ -54,11 +57,13 @@ class Registry:
         labels_before_versions: bool = False,
         reload_dirs: Sequence[str] = (),
         report: Callable[[str], None] = lambda line: None,
+        enable_batching: bool | None = None,
     ) -> None:
         self._metrics = metrics
         self._poll_seconds = poll_seconds
         self._labels_before_versions = labels_before_versions
         self._report = report
+        self._enable_batching = enable_batching
         self._models: dict[str, VersionedModel] = {}
         # One thread at a time changes models; requests only read them.
         self._changing = threading.Lock()
@@ -161,7 +166,9 @@ class Registry:
             if there and Path(there.config.base_path) == Path(model.base_path):
                 there.config = model
                 continue
-            other = VersionedModel(model, self._metrics, self._report)
+            other = VersionedModel(
+                model, self._metrics, self._report, self._enable_batching
+            )
             if there:  # It answers until the other one can.
                 other.update()
             self._models[name] = other

@@ -13,6 +13,7 @@ from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.text_search import OK, TOO_LONG, Sentences, TextSearch
+from t2t_keras.serving.joint_batches import mark_rows_independent
 from t2t_keras.tokens import PAD_ID
 from t2t_keras.transformer import Transformer
 
@@ -82,6 +83,7 @@ class TranslationServable:
     def save(self, path: str | Path) -> None:
         """Writes a SavedModel that needs no custom operation but tensorflow-text's."""
         tf.saved_model.save(self._module, str(path), signatures=self.signatures())
+        mark_rows_independent(path)
 
     def signatures(self) -> dict[str, Any]:
         """Returns the signatures of the SavedModel.

@@ -13,6 +13,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import (
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig
 
 from t2t_keras.serving.errors import ServingError
+from t2t_keras.serving.joint_batches import are_rows_independent
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.saved_model import SavedModel
 from t2t_keras.serving.version_dirs import versions_of
@@ -27,15 +28,25 @@ class Version:
     Args:
         number: The version.
         path: Its directory.
+        enable_batching: Whether requests of several clients may be answered in one
+            batch. Default: where the version says that its rows are independent.
+
+    Attributes:
+        joins_requests: Whether they are, for signatures all of whose inputs and
+            outputs have a first axis of any size.
     """
 
-    def __init__(self, number: int, path: Path) -> None:
+    def __init__(
+        self, number: int, path: Path, enable_batching: bool | None = None
+    ) -> None:
         self.number = number
         self.path = path
+        self.joins_requests = bool(enable_batching)
         self.state = Status.START
         self.error: ServingError | None = None
         self.attempts = 0
         self.model: SavedModel | None = None
+        self._enable_batching = enable_batching
         self._tried = 0.0
         self._users = 0
         self._lock = threading.Lock()
@@ -58,6 +69,8 @@ class Version:
             self._tried = time.monotonic()
             metrics.load_attempt_count.inc(str(self.path), "fail")
             return
+        if self._enable_batching is None:
+            self.joins_requests = are_rows_independent(self.path)
         self.model, self.error, self.state = model, None, Status.AVAILABLE
         metrics.load_attempt_count.inc(str(self.path), "success")
         micros = (time.perf_counter() - started) * 1e6
@@ -125,6 +138,7 @@ class VersionedModel:
         config: A ModelConfig.
         metrics: Where loading is counted.
         report: Is told of what happens, a line at a time.
+        enable_batching: As of `Version`.
     """
 
     def __init__(
@@ -132,8 +146,10 @@ class VersionedModel:
         config: ModelConfig,
         metrics: Metrics,
         report: Callable[[str], None],
+        enable_batching: bool | None = None,
     ) -> None:
         self.config = config
+        self._enable_batching = enable_batching
         self._metrics = metrics
         self._report = report
         self._versions: dict[int, Version] = {}
@@ -163,7 +179,9 @@ class VersionedModel:
             known = self._versions.get(number)
             ended = known and known.state == Status.END and not known.error
             if known is None or ended:
-                known = self._versions[number] = Version(number, path)
+                known = self._versions[number] = Version(
+                    number, path, self._enable_batching
+                )
             elif not known.may_retry():
                 continue
             self._load(known)
@@ -182,6 +200,11 @@ class VersionedModel:
             self._report(f"{name} cannot be loaded: {version.error.message}")
         else:
             self._report(f"{name} is available.")
+            if self._enable_batching is None and not version.joins_requests:
+                self._report(
+                    f"{name} does not say that its rows are independent: each request "
+                    "is computed by itself. --enable_batching joins them."
+                )
 
     def unload(self) -> None:
         """Unloads all versions."""
