@@ -27,6 +27,16 @@ def free_ports(number):
         return [each.getsockname()[1] for each in sockets]
 
 
+def can_bind(host):
+    """Tells whether this machine has an address."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+        try:
+            trial.bind((host, 0))
+        except OSError:
+            return False
+    return True
+
+
 @functools.cache
 def _warm_python():
     """Starts the process that stages are forked from; it ends with this one."""

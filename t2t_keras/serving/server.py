@@ -1,20 +1,16 @@
 """A model server: TensorFlow Serving's protocol over gRPC and REST."""
 
 import asyncio
-import contextlib
 import dataclasses
 import signal
-import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
-import uvicorn
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from t2t_keras.serving.batching import Batcher
 from t2t_keras.serving.grpc_service import (
@@ -23,12 +19,12 @@ from t2t_keras.serving.grpc_service import (
     PredictionService,
     TokenInterceptor,
 )
+from t2t_keras.serving.http_server import HttpServer, listen
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.registry import Registry
 from t2t_keras.serving.rest import RestApi
 
-_HEADER_SECONDS = 10
 _HEALTH_SECONDS = 0.5
 
 
@@ -83,42 +79,6 @@ class ServerOptions:
                 ) from error
 
 
-class _Http(H11Protocol):
-    """Closes connections on which a request does not come, or not to its body."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._late = self.loop.call_later(_HEADER_SECONDS, transport.close)
-
-    def data_received(self, data: bytes) -> None:
-        before = self.cycle
-        super().data_received(data)
-        is_half = self.cycle is before and (not before or before.response_complete)
-        if not is_half:
-            self._in_time()
-        elif not self._late:
-            self._late = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._in_time()
-        super().connection_lost(exc)
-
-    def _in_time(self) -> None:
-        if self._late:
-            self._late.cancel()
-            self._late = None
-
-
-class _HttpServer(uvicorn.Server):
-    """Leaves signals to whoever runs it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 async def serve(
     registry: Registry,
     batcher: Batcher,
@@ -144,17 +104,17 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    rest_socket = _listen(options.host, options.rest_api_port)
+    rest_socket = listen(options.host, options.rest_api_port)
     checker = health.aio.HealthServicer()
     grpc_server = _grpc_server(predictor, options, checker)
     await asyncio.to_thread(registry.start)
     watching = asyncio.create_task(_tell_health(registry, checker))
-    http: _HttpServer | None = None
+    http: HttpServer | None = None
     serving: asyncio.Task[None] | None = None
     if grpc_server:
         await grpc_server.start()
     if rest_socket:
-        http = _HttpServer(_http_config(predictor, options))
+        http = _http_server(predictor, options)
         serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
         while not http.started and not serving.done():
             await asyncio.sleep(0.01)
@@ -184,38 +144,16 @@ async def serve(
     await asyncio.to_thread(batcher.close)
 
 
-def _listen(host: str, port: int) -> socket.socket | None:
-    if not port:
-        return None
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise ValueError(f"{host}:{port} cannot be listened on: {error}") from error
-    return listening
-
-
-def _http_config(predictor: Predictor, options: ServerOptions) -> uvicorn.Config:
+def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
     api = RestApi(
         predictor, options.request_timeout, options.max_request_bytes, options.token
     )
-    return uvicorn.Config(
+    return HttpServer(
         api.app(),
-        http=_Http,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=max(1, round(options.grace)),
-        ssl_certfile=options.tls_certificate,
-        ssl_keyfile=options.tls_key,
-        ssl_ca_certs=options.tls_client_ca,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if options.tls_client_ca else ssl.CERT_NONE,
+        options.grace,
+        options.tls_certificate,
+        options.tls_key,
+        options.tls_client_ca,
     )
 
 
