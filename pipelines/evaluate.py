@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_keras.flags import decoding, languages, paths, speed
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import input_output, stage
 from t2t_keras.pipelines.hypotheses import open_translator
 
 if TYPE_CHECKING:
@@ -104,10 +104,13 @@ def main() -> None:
         )
     hypotheses, perplexity = lines, None
     if not FLAGS.hypothesis:
-        hypotheses, perplexity = _translate(model_dir, lines, references)
         path = FLAGS.hypothesis_output or f"{FLAGS.model_dir}/hypotheses.{name}.txt"
-        with stage.open_output(path) as file:
-            file.writelines(f"{line}\n".encode() for line in hypotheses)
+        record_path = f"{FLAGS.model_dir}/scores.{name}.json"
+        for output_path in (path, record_path):
+            input_output.check_output(output_path)
+        hypotheses, perplexity = _translate(model_dir, lines, references)
+        with input_output.open_output(path) as output:
+            output.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
     scores = score_translations(hypotheses, references, flavours, target_lang)
     for score in scores:
@@ -139,10 +142,7 @@ def main() -> None:
             },
             "comparisons": [comparison._asdict() for comparison in comparisons],
         }
-        write_atomically(
-            Path(FLAGS.model_dir, f"scores.{name}.json"),
-            json.dumps(record, indent=2).encode(),
-        )
+        write_atomically(record_path, json.dumps(record, indent=2).encode())
 
 
 def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:

@@ -80,9 +80,11 @@ def _free_ports(number: int) -> list[int]:
 
 
 def _copy(lines: IO[bytes], prefix: str) -> None:
+    # Whether or not they can be shown: a worker would wait for its lines to be read.
     for line in lines:
-        sys.stderr.buffer.write(prefix.encode() + line)
-        sys.stderr.buffer.flush()
+        with contextlib.suppress(OSError):
+            sys.stderr.buffer.write(prefix.encode() + line)
+            sys.stderr.buffer.flush()
 
 
 def _wait(processes: list[subprocess.Popen]) -> int:

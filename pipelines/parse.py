@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_keras.flags import decoding, paths, speed, streams
-from t2t_keras.pipelines import hypotheses, stage
+from t2t_keras.pipelines import hypotheses, input_output, stage
 
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree
@@ -61,9 +61,9 @@ def main() -> None:
         return found
 
     if not FLAGS.trees:
-        with stage.open_output(FLAGS.output) as output:
-            lines = stage.input_lines(FLAGS.input)
-            for tree in _parse(lines, not stage.is_awaited(FLAGS.input)):
+        with input_output.open_output(FLAGS.output) as output:
+            lines = input_output.input_lines(FLAGS.input)
+            for tree in _parse(lines, not input_output.is_awaited(FLAGS.input)):
                 output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
                 output.flush()
         return
@@ -71,16 +71,19 @@ def main() -> None:
     if FLAGS.parsed:
         print(score_brackets(gold, trees_of([FLAGS.parsed])))
         return
+    name = Path(FLAGS.trees[0]).resolve().name.partition(".")[0]
+    directory = Path(FLAGS.model_dir)
+    path = f"{directory}/parsed.{name}.trees" if FLAGS.output == "-" else FLAGS.output
+    record_path = f"{directory}/scores.parsed.{name}.json"
+    for output_path in (path, record_path):
+        input_output.check_output(output_path)
     parsed: list[Tree] = []
     for tree in filter(None, _parse(" ".join(tree.words()) for tree in gold)):
         # Their tags are for evalb, which goes by them to tell punctuation.
         parsed.append(retag(tree, gold[len(parsed)]))
         if not len(parsed) % _WINDOW:
             stage.report(f"{len(parsed):,} of {len(gold):,} sentences")
-    name = Path(FLAGS.trees[0]).resolve().name.partition(".")[0]
-    directory = Path(FLAGS.model_dir)
-    path = directory / f"parsed.{name}.trees" if FLAGS.output == "-" else FLAGS.output
-    with stage.open_output(str(path)) as output:
+    with input_output.open_output(path) as output:
         output.writelines(f"(TOP {tree})\n".encode() for tree in parsed)
     stage.report(f"Wrote the trees: {path}")
     score = score_brackets(gold, parsed)
@@ -95,9 +98,7 @@ def main() -> None:
             "f1": score.f1,
         },
     }
-    write_atomically(
-        directory / f"scores.parsed.{name}.json", json.dumps(record, indent=2).encode()
-    )
+    write_atomically(record_path, json.dumps(record, indent=2).encode())
 
 
 def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:

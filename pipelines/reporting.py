@@ -1,5 +1,6 @@
 """How a long run reports: a bar on a terminal, lines in a file, or JSON."""
 
+import contextlib
 import json
 import math
 import sys
@@ -44,7 +45,8 @@ class Reporter:
         if self._json:
             stage.report(json.dumps({"event": "message", "text": text}))
         elif self._bar is not None:
-            self._bar.write(text, file=sys.stderr)
+            with contextlib.suppress(OSError):  # The terminal may be gone.
+                self._bar.write(text, file=sys.stderr)
         else:
             stage.report(text)
 
@@ -78,13 +80,15 @@ class Reporter:
                 bar_format="{percentage:3.0f}% |{bar:20}| {desc}",
             )
         self._bar.n = min(100.0, 100 * figures["done"])
-        # The bar shows the share; the line need not repeat it.
-        self._bar.set_description_str(_step_line(figures, share=False))
+        with contextlib.suppress(OSError):
+            # The bar shows the share; the line need not repeat it.
+            self._bar.set_description_str(_step_line(figures, share=False))
 
     def close(self) -> None:
         """Takes the bar off the screen."""
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError):
+                self._bar.close()
             self._bar = None
 
 

@@ -12,7 +12,7 @@ from absl import flags
 
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.flags import serving, streams
-from t2t_keras.pipelines import hypotheses, stage
+from t2t_keras.pipelines import hypotheses, input_output, stage
 
 if TYPE_CHECKING:
     from t2t_keras.serving.client import Client
@@ -54,12 +54,12 @@ def main() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     number = 0
     states: collections.Counter[str] = collections.Counter()
-    with _client() as client, stage.open_output(FLAGS.output) as output:
+    with _client() as client, input_output.open_output(FLAGS.output) as output:
         for sources, found in client.stream(
-            stage.input_lines(FLAGS.input),
+            input_output.input_lines(FLAGS.input),
             FLAGS.rows_per_request,
             FLAGS.concurrent_requests,
-            wait=not stage.is_awaited(FLAGS.input),
+            wait=not input_output.is_awaited(FLAGS.input),
         ):
             found = [row[: FLAGS.n_best] for row in found]
             if FLAGS.output_format == "json":

@@ -9,7 +9,7 @@ that of each of its tokens, the end's last.
 from absl import flags
 
 from t2t_keras.flags import decoding, paths, streams
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import input_output, stage
 
 FLAGS = flags.FLAGS
 
@@ -27,6 +27,7 @@ def main() -> None:
 
     if FLAGS.input == "-":
         raise ValueError("--input must be a file. Received: -")
+    input_output.check_output(FLAGS.output)
     model_dir = ModelDir(FLAGS.model_dir)
     translator = Translator(
         [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
@@ -39,7 +40,7 @@ def main() -> None:
     )
     pairs = list(corpus.read("train"))
     total, tokens = 0.0, 0
-    with stage.open_output(FLAGS.output) as output:
+    with input_output.open_output(FLAGS.output) as output:
         for start in range(0, len(pairs), _PAIRS):
             part = pairs[start : start + _PAIRS]
             for _, scores, _ in translator.details(

@@ -2,35 +2,33 @@
 
 import contextlib
 import gc
-import gzip
 import os
 import re
-import stat
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any
 
 from absl import app, flags, logging
+
+from t2t_keras.pipelines.input_output import (
+    EXIT_FAILURE,
+    flush_streams,
+    reopen_closed,
+    report,
+)
 
 SharedFlags = ModuleType | flags.FlagHolder
 """A module of `t2t_keras.flags`, or a single flag of one."""
 
-EXIT_FAILURE = 1
-"""Something went wrong while running."""
 EXIT_USAGE = 2
 """A mistake in the flags or in the input."""
 EXIT_INTERRUPTED = 130
 """Stopped from the keyboard."""
 
 _START_UP_NOISE = re.compile(rb"^([IWE]0000 |WARNING: All log messages before absl)")
-
-
-def report(message: str) -> None:
-    """Prints a message on standard error, apart from a stage's results."""
-    print(message, file=sys.stderr, flush=True)
 
 
 def run(
@@ -51,6 +49,7 @@ def run(
         takes_arguments: Whether `main` is given what is left on the command line.
             Default False: nothing may be left.
     """
+    reopen_closed()
     by_module = flags.FLAGS.flags_by_module_dict()
     used = [*by_module.get(sys.argv[0] if module == "__main__" else module, [])]
     for shared in shared_flags:
@@ -65,7 +64,7 @@ def run(
     # Messages are this project's own, without date and line of code.
     logging.get_absl_handler().setFormatter(None)
     app.run(
-        lambda argv: sys.exit(_guarded(main, argv[1:], takes_arguments)),
+        lambda argv: sys.exit(flush_streams(_guarded(main, argv[1:], takes_arguments))),
         flags_parser=lambda argv: _parse_flags(argv, required, takes_arguments),
     )
 
@@ -82,10 +81,10 @@ def _parse_flags(
             raise flags.Error(f"Unexpected arguments: {' '.join(rest[1:])}")
     except flags.Error as error:
         report(f"error: {error}\nTry --help for the flags of this stage.")
-        sys.exit(EXIT_USAGE)
+        sys.exit(flush_streams(EXIT_USAGE))
     except SystemExit:
         # A request for help, which absl counts as a failure.
-        sys.exit(0)
+        sys.exit(flush_streams(0))
     return rest
 
 
@@ -108,7 +107,6 @@ def _guarded(
             status, message = EXIT_USAGE, str(error)
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing can be told to them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except KeyboardInterrupt:
         status, message = EXIT_INTERRUPTED, "interrupted"
@@ -222,68 +220,6 @@ def _without_pictures() -> Iterator[None]:
     finally:
         if sys.modules["matplotlib"] is None:
             del sys.modules["matplotlib"]
-
-
-def is_awaited(path: str) -> bool:
-    """Tells whether somebody may wait for the answer to each line before the next.
-
-    So it is on standard input, unless that is a file: all of it is there at once, and
-    whole windows by optimized graphs are faster.
-
-    Args:
-        path: As of `input_lines`.
-
-    Raises:
-        ValueError: If standard input is wanted and closed.
-    """
-    return path == "-" and not stat.S_ISREG(os.fstat(_standard_input()).st_mode)
-
-
-def input_lines(path: str) -> Iterator[str]:
-    """Reads the lines that a stage is to work on.
-
-    Args:
-        path: A file, plain or .gz; "-" is standard input, read as it comes.
-
-    Raises:
-        ValueError: If a line is no UTF-8, or standard input is wanted and closed.
-    """
-    from t2t_keras.data.lines import decode_line, read_lines
-
-    if path != "-":
-        yield from read_lines(path)
-        return
-    # Not by sys.stdin: at its end Python would wait for whoever reads there, and abort.
-    with open(_standard_input(), "rb", closefd=False) as file:
-        for number, line in enumerate(file, 1):
-            yield decode_line(line, "standard input", number)
-
-
-def _standard_input() -> int:
-    """Returns its descriptor."""
-    if sys.stdin is None:
-        raise ValueError("Standard input is closed: give --input=FILE.")
-    return sys.stdin.fileno()
-
-
-@contextlib.contextmanager
-def open_output(path: str) -> Iterator[BinaryIO]:
-    """Opens a file to write, which appears when it is complete.
-
-    Args:
-        path: The file, compressed if it ends in .gz; "-" is standard output.
-    """
-    from t2t_keras.files import atomic_writer
-
-    if path == "-":
-        yield sys.stdout.buffer
-        return
-    with atomic_writer(path) as file:
-        if path.endswith(".gz"):
-            with gzip.GzipFile(fileobj=file, mode="wb") as compressed:
-                yield compressed  # type: ignore[misc]
-        else:
-            yield file
 
 
 def describe(**items: Any) -> str:

@@ -4,7 +4,6 @@ t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 """
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,12 @@ FLAGS = flags.FLAGS
 _TOKENS_PER_PART = 4096
 
 
-def main() -> None:
-    """Runs the stage."""
+def main() -> int:
+    """Runs the stage.
+
+    Returns:
+        The exit status.
+    """
     import tensorflow as tf
 
     from t2t_keras.data.batching import Batching
@@ -119,7 +122,7 @@ def main() -> None:
         reporter=Reporter(FLAGS.log_format, silent=not is_chief),
         is_chief=is_chief,
     )
-    sys.exit(run.run())
+    return run.run()
 
 
 def _training_values(values: dict[str, Any], pad_to_boundary: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from absl import flags
 
 from t2t_keras.flags import decoding, paths, speed, streams
 from t2t_keras.flags import hypotheses as hypotheses_flags
-from t2t_keras.pipelines import hypotheses, stage
+from t2t_keras.pipelines import hypotheses, input_output, stage
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation, Translator
@@ -28,13 +28,14 @@ def main() -> None:
     from t2t_keras.decoding.translator import windows
     from t2t_keras.model_dir import ModelDir
 
-    is_awaited = stage.is_awaited(FLAGS.input)
+    input_output.check_output(FLAGS.output)
+    is_awaited = input_output.is_awaited(FLAGS.input)
     if is_awaited:
         stage.answer_soon()
     translator = hypotheses.open_translator(ModelDir(FLAGS.model_dir), FLAGS.n_best)
-    lines = stage.input_lines(FLAGS.input)
+    lines = input_output.input_lines(FLAGS.input)
     number = 0
-    with stage.open_output(FLAGS.output) as output:
+    with input_output.open_output(FLAGS.output) as output:
         for window in windows(lines, _WINDOW, wait=not is_awaited):
             sources, prefixes = _split(window) if FLAGS.with_prefix else (window, None)
             found = translator.translate(sources, prefixes)

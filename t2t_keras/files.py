@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,28 +18,21 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """Opens a file that takes its name only when all of it is on disk.
 
     Args:
-        path: The final name; a file that is there already is replaced. What is no
-            ordinary file, such as a pipe or `/dev/null`, is written to directly.
+        path: The final name; a file that is there already is replaced, and its
+            permissions are kept. What is no ordinary file, such as a pipe or
+            `/dev/null`, is written to directly.
 
     Yields:
         A binary file to write. If the block raises, nothing is left behind.
 
     Raises:
-        ValueError: If no file can have that name.
+        ValueError: If no file can have that name, or may not be written there.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"{path} is a directory; a file was to be written there.")
+    path = writable_file(path)
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file
         return
-    # The file that a link points to is replaced, not the link.
-    path = path.resolve()
-    if not path.parent.is_dir():
-        raise ValueError(
-            f"There is no directory {path.parent} to write {path.name} to."
-        )
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -46,13 +40,66 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         # mkstemp hides its files from other users; these are as public as others.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        os.chmod(temporary, _permissions(path))
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def writable_file(path: str | Path) -> Path:
+    """Finds the file that writing to a path makes or replaces.
+
+    Args:
+        path: A file, which need not be there, or a link to one.
+
+    Returns:
+        The file itself: what a link points to is replaced, and not the link.
+
+    Raises:
+        ValueError: If no file can have that name, or it is read-only, or its directory
+            is.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; a file was to be written there.")
+    if path.exists() and not path.is_file():
+        return path
+    try:
+        path = path.resolve()
+    except RuntimeError as error:  # Of Python up to 3.12, for links that form a circle.
+        raise ValueError(f"{path} is a link to itself.") from error
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"There is no directory {path.parent} to write {path.name} to."
+        )
+    if path.exists() and _is_read_only(path):
+        raise ValueError(
+            f"{path} is read-only and is not replaced. Make it writable, or choose "
+            "another name."
+        )
+    if _is_read_only(path.parent):
+        raise ValueError(
+            f"The directory {path.parent} is read-only: {path.name} cannot be written "
+            "there."
+        )
+    return path
+
+
+def _is_read_only(path: Path) -> bool:
+    # The superuser may write everything; what is write-protected for everybody is
+    # meant to stay as it is all the same.
+    is_protected = not path.stat().st_mode & 0o222
+    return is_protected or not os.access(path, os.W_OK)
+
+
+def _permissions(path: Path) -> int:
+    """Returns the permission bits of a file, or those that a new one would have."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:

@@ -53,6 +53,33 @@ def test_names_that_no_file_can_have(tmp_path):
         write_atomically(tmp_path, b"")
     with pytest.raises(ValueError, match=f"no directory {tmp_path}/no to write x to"):
         write_atomically(tmp_path / "no" / "x", b"")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(ValueError, match="circle is a link to itself"):
+        write_atomically(tmp_path / "circle", b"")
+
+
+def test_what_is_read_only_is_not_replaced(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_text("kept")
+    path.chmod(0o444)
+    link.symlink_to(path)
+    for name in (path, link):
+        with pytest.raises(ValueError, match=f"{path} is read-only and is not replace"):
+            write_atomically(name, b"lost")
+    path.chmod(0o640)
+    tmp_path.chmod(0o555)
+    try:
+        for name in ("file", "new"):
+            with pytest.raises(ValueError, match=f"{tmp_path} is read-only: {name}"):
+                write_atomically(tmp_path / name, b"lost")
+        assert path.read_text() == "kept"
+        assert {each.name for each in tmp_path.iterdir()} == {"file", "link"}
+    finally:
+        tmp_path.chmod(0o755)
+    # Who may read a file stays as it was.
+    write_atomically(link, b"replaced")
+    assert path.read_bytes() == b"replaced"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 def test_a_directory_may_be_where_no_file_is(tmp_path, monkeypatch):

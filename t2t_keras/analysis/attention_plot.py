@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
+from t2t_keras.files import atomic_writer
 
 _LEAST_WEIGHT = 0.01
 # A dollar sign is a token like others, and begins no formula.
@@ -125,4 +126,5 @@ def _save(figure: Any, paths: Sequence[str | Path]) -> None:
         # The fonts at hand may lack a script; SVG and the page do not depend on them.
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         for path in paths:
-            figure.savefig(path, dpi=130)
+            with atomic_writer(path) as file:
+                figure.savefig(file, format=Path(path).suffix[1:], dpi=130)

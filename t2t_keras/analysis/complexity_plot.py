@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.analysis.complexity import LAYERS, Measurement, crossover
+from t2t_keras.files import atomic_writer
 
 COLOURS = ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#e69f00")
 """Told apart by the colour-blind too (Okabe and Ito, 2008)."""
@@ -51,7 +52,8 @@ def draw_complexity(
     handles = panels[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=columns, frameon=False)
     for path in paths:
-        figure.savefig(path, dpi=150)
+        with atomic_writer(path) as file:
+            figure.savefig(file, format=Path(path).suffix[1:], dpi=150)
 
 
 def _draw_times(

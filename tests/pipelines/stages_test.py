@@ -461,7 +461,11 @@ def test_stages_have_tensorflow_compute_fast_unless_told_otherwise():
         assert shown.split() == list({**ours, **given}.values())
 
 
-_AWAITED = "from t2t_keras.pipelines import stage; print(stage.is_awaited('-'))"
+_AWAITED = """
+from t2t_keras.pipelines import input_output
+input_output.reopen_closed()
+print(input_output.is_awaited("-"))
+"""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,173 @@
+"""Where a stage's lines come from and where its results go: files, standard streams."""
+
+import contextlib
+import fcntl
+import gzip
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO, TextIO
+
+EXIT_FAILURE = 1
+"""Something went wrong while running."""
+
+_CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
+"""How `reopen_closed` opens /dev/null in the place of each standard descriptor.
+
+Results must not vanish, so standard output cannot be written to, nor can standard input
+be read. Messages may vanish: there is nobody to read them.
+"""
+
+_STANDARD_OUTPUT = ("-", "/dev/stdout")
+
+
+def reopen_closed() -> None:
+    """Puts /dev/null in the place of standard streams that the caller has closed.
+
+    The next file to be opened would take the descriptor, and be read as the input, or
+    have results and messages written into it. To be called before anything is opened.
+    """
+    for descriptor, mode in _CLOSED.items():
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The system gives the lowest descriptor that is free: this one.
+            os.open(os.devnull, mode)
+            os.set_inheritable(descriptor, True)
+    # Python has None for a stream that was closed when it started.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+
+
+def report(message: str) -> None:
+    """Prints a message on standard error, apart from a stage's results.
+
+    A message that cannot be written is dropped: the disk that holds the log may be
+    full, or the terminal gone, and neither is a reason to end a training.
+    """
+    with contextlib.suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
+
+
+def flush_streams(status: int) -> int:
+    """Writes what was printed, as the last thing that a stage does.
+
+    Args:
+        status: The stage's exit status.
+
+    Returns:
+        The same, or that of a failure if results cannot be written.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _drop(sys.stdout)
+        # Whoever closed a pipe has seen enough.
+        if not status and not isinstance(error, BrokenPipeError):
+            report(f"error: Standard output cannot be written to: {error.strerror}.")
+        status = status or EXIT_FAILURE
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr)
+    return status
+
+
+def _drop(stream: TextIO) -> None:
+    """Has what remains to be written to a stream go nowhere.
+
+    Python would try once more when it exits, and set an exit status of its own.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def is_awaited(path: str) -> bool:
+    """Tells whether somebody may wait for the answer to each line before the next.
+
+    So it is on standard input, unless that is a file: all of it is there at once, and
+    whole windows by optimized graphs are faster.
+
+    Args:
+        path: As of `input_lines`.
+
+    Raises:
+        ValueError: If standard input is wanted and closed.
+    """
+    return path == "-" and not stat.S_ISREG(os.fstat(_standard_input()).st_mode)
+
+
+def input_lines(path: str) -> Iterator[str]:
+    """Reads the lines that a stage is to work on.
+
+    Args:
+        path: A file, plain or .gz; "-" is standard input, read as it comes.
+
+    Raises:
+        ValueError: If a line is no UTF-8, or standard input is wanted and closed.
+    """
+    from t2t_keras.data.lines import decode_line, read_lines
+
+    if path != "-":
+        yield from read_lines(path)
+        return
+    # Not by sys.stdin: at its end Python would wait for whoever reads there, and abort.
+    with open(_standard_input(), "rb", closefd=False) as file:
+        for number, line in enumerate(file, 1):
+            yield decode_line(line, "standard input", number)
+
+
+def check_output(path: str) -> None:
+    """Finds out before the work whether its results can be written.
+
+    Args:
+        path: As of `open_output`.
+
+    Raises:
+        ValueError: If they cannot be.
+    """
+    from t2t_keras.files import writable_file
+
+    if path not in _STANDARD_OUTPUT:
+        writable_file(path)
+    elif _access(1) == os.O_RDONLY:
+        raise ValueError("Standard output is closed: give --output=FILE.")
+
+
+@contextlib.contextmanager
+def open_output(path: str) -> Iterator[BinaryIO]:
+    """Opens a file to write, which appears when it is complete.
+
+    Args:
+        path: The file, compressed if it ends in .gz; "-" is standard output, which is
+            never replaced, even if it is a file.
+
+    Raises:
+        ValueError: If it cannot be written to.
+    """
+    from t2t_keras.files import atomic_writer
+
+    check_output(path)
+    if path in _STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        return
+    with atomic_writer(path) as file:
+        if path.endswith(".gz"):
+            with gzip.GzipFile(fileobj=file, mode="wb") as compressed:
+                yield compressed  # type: ignore[misc]
+        else:
+            yield file
+
+
+def _standard_input() -> int:
+    """Returns its descriptor."""
+    if _access(0) == os.O_WRONLY:
+        raise ValueError("Standard input is closed: give --input=FILE.")
+    return 0
+
+
+def _access(descriptor: int) -> int:
+    """Returns O_RDONLY, O_WRONLY or O_RDWR, by which a descriptor was opened."""
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
