@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_keras.flags import decoding, languages, paths, speed
+from t2t_keras.flags import scores as score_flags
 from t2t_keras.pipelines import input_output, stage
-from t2t_keras.pipelines.hypotheses import open_translator
+from t2t_keras.pipelines.hypotheses import describe_weights, open_translator
 
 if TYPE_CHECKING:
     from t2t_keras.evaluation.perplexity import Perplexity
-    from t2t_keras.model_dir import ModelDir
+    from t2t_keras.model_dir import LoadedModel, ModelDir
 
 FLAGS = flags.FLAGS
 
@@ -53,6 +54,7 @@ def main() -> None:
         compare_translations,
         score_translations,
     )
+    from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.files import write_atomically
     from t2t_keras.model_dir import ModelDir
 
@@ -102,17 +104,22 @@ def main() -> None:
         _check_aligned(
             Path(FLAGS.baseline), len(baseline), reference_path, len(references)
         )
+    tokenizer, note = choose_tokenizer(target_lang, FLAGS.bleu_tokenizer, references)
+    if note and {"bleu", "bleu_lc"} & {*flavours}:
+        stage.report(note)
     hypotheses, perplexity = lines, None
     if not FLAGS.hypothesis:
         path = FLAGS.hypothesis_output or f"{FLAGS.model_dir}/hypotheses.{name}.txt"
         record_path = f"{FLAGS.model_dir}/scores.{name}.json"
         for output_path in (path, record_path):
             input_output.check_output(output_path)
-        hypotheses, perplexity = _translate(model_dir, lines, references)
+        hypotheses, perplexity, loaded = _translate(model_dir, lines, references)
         with input_output.open_output(path) as output:
             output.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
-    scores = score_translations(hypotheses, references, flavours, target_lang)
+    scores = score_translations(
+        hypotheses, references, flavours, target_lang, tokenizer
+    )
     for score in scores:
         print(score)
     comparisons = []
@@ -126,13 +133,14 @@ def main() -> None:
             flavours,
             target_lang,
             FLAGS.bootstrap_samples,
+            tokenizer,
         )
         for comparison in comparisons:
             print(comparison)
     if perplexity:
         record = {
             "source": str(text),
-            "weights": [model_dir.weights_path(c).name for c in FLAGS.checkpoint],
+            **describe_weights(loaded),
             **decoding.search_options(),
             "scores": [score._asdict() for score in scores],
             "perplexity": {
@@ -155,13 +163,13 @@ def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> 
 
 def _translate(
     model_dir: "ModelDir", sources: list[str], references: list[str]
-) -> tuple[list[str], "Perplexity"]:
-    """Returns translations, and the model's perplexity of the references."""
+) -> tuple[list[str], "Perplexity", list["LoadedModel"]]:
+    """Returns translations, the perplexity of the references, and the models."""
     from t2t_keras.evaluation.perplexity import Perplexity
 
-    translator = open_translator(model_dir)
-    names = [model_dir.weights_path(c).name for c in FLAGS.checkpoint]
-    stage.report(f"Decoding {len(sources):,} sentences with {', '.join(names)} ...")
+    translator, loaded = open_translator(model_dir)
+    names = ", ".join(each.weights for each in loaded)
+    stage.report(f"Decoding {len(sources):,} sentences with {names} ...")
     translator.translate(sources[:1])  # Compiles, which is not decoding.
     started = time.perf_counter()
     hypotheses: list[str] = []
@@ -174,7 +182,8 @@ def _translate(
             f"{len(hypotheses) / seconds:.1f} sentences/s"
         )
     details = translator.details(sources, references)
-    return hypotheses, Perplexity.of(references, [d.token_scores for d in details])
+    perplexity = Perplexity.of(references, [d.token_scores for d in details])
+    return hypotheses, perplexity, loaded
 
 
 _REPORT_SENTENCES = 2000
@@ -182,7 +191,14 @@ _REPORT_SENTENCES = 2000
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [paths.MODEL_DIR, languages.TARGET_LANG, decoding, speed])
+    shared: list[stage.SharedFlags] = [
+        paths.MODEL_DIR,
+        languages.TARGET_LANG,
+        score_flags,
+        decoding,
+        speed,
+    ]
+    stage.run(main, __name__, shared)
 
 
 if __name__ == "__main__":

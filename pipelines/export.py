@@ -4,11 +4,11 @@ t2t-export --model_dir=DIR --export_dir=BASE
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths
+from t2t_keras.flags import decoding, paths, scores
 from t2t_keras.pipelines import stage
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def main() -> None:
 
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options())
-    models = [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint]
+    loaded = [model_dir.load(checkpoint) for checkpoint in FLAGS.checkpoint]
+    models = [each.model for each in loaded]
     translator = Translator(
         models,
         model_dir.tokenizers,
@@ -75,7 +76,7 @@ def main() -> None:
                 name = f"model{number or ''}.keras"
                 model.save(path / EXTRA / name)
         if FLAGS.weights_dtype != "float32":
-            serving["bleu_difference"] = _shrink(models, translator, model_dir)
+            serving.update(_shrink(models, translator, model_dir))
         servable = TranslationServable(
             models,
             model_dir.tokenizers,
@@ -94,7 +95,7 @@ def main() -> None:
         ]
         write_warmup(path, requests)
         _check(path, samples, translator)
-        write_card(path, model_card(model_dir, FLAGS.checkpoint, models, serving))
+        write_card(path, model_card(model_dir, loaded, serving))
         size = sum(f.stat().st_size for f in (path / "variables").iterdir())
     newest = FLAGS.version or max(versions_of(FLAGS.export_dir))
     print(
@@ -117,33 +118,41 @@ def _held_back(model_dir: "ModelDir", side: str) -> list[str]:
 
 def _shrink(
     models: "list[Transformer]", translator: "Translator", model_dir: "ModelDir"
-) -> float | None:
+) -> dict[str, Any]:
     """Rounds the weights to what is stored, and says what that costs."""
-    from t2t_keras.evaluation.bleu import corpus_bleu
+    from t2t_keras.evaluation.bleu import Score, score_translations
+    from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.serving.servable import stored
 
     sources, references = (_held_back(model_dir, s) for s in ("source", "target"))
+    lang = model_dir.config["data"]["target_lang"]
+    tokenizer, note = choose_tokenizer(lang, FLAGS.bleu_tokenizer, references)
+    if note and sources:
+        stage.report(note)
 
-    def bleu() -> float:
-        return corpus_bleu(
-            [b[0].text for b in translator.translate(sources)], references
-        )
+    def bleu() -> Score:
+        found = [best.text for best, *_ in translator.translate(sources)]
+        return score_translations(found, references, ["bleu"], lang, tokenizer)[0]
 
     if sources:
         stage.report(f"Translating {len(sources):,} sentences with both weights ...")
-    before = bleu() if sources else 0.0
+    before = bleu() if sources else None
     for model in models:
         for variable in model.variables:
             variable.assign(stored(variable, FLAGS.weights_dtype))
-    if not sources:
+    if before is None:
         stage.report("There is no held-back text to tell the difference in BLEU by.")
-        return None
+        return {"bleu_difference": None}
     after = bleu()
+    difference = after.value - before.value
     print(
-        f"BLEU {before:.2f} with float32, {after:.2f} with {FLAGS.weights_dtype} "
-        f"weights: {after - before:+.2f}"
+        f"BLEU {before.value:.2f} with float32, {after.value:.2f} with "
+        f"{FLAGS.weights_dtype} weights: {difference:+.2f}  ({after.signature})"
     )
-    return round(after - before, 4)
+    return {
+        "bleu_difference": round(difference, 4),
+        "bleu_signature": after.signature,
+    }
 
 
 def _check(path: Path, samples: list[str], translator: "Translator") -> None:
@@ -180,7 +189,8 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [paths.MODEL_DIR, decoding], ["model_dir", "export_dir"])
+    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, decoding, scores]
+    stage.run(main, __name__, shared, required=["model_dir", "export_dir"])
 
 
 if __name__ == "__main__":

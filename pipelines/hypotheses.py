@@ -12,12 +12,14 @@ from t2t_keras.pipelines import stage
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translation, Translator
-    from t2t_keras.model_dir import ModelDir
+    from t2t_keras.model_dir import LoadedModel, ModelDir
 
 FLAGS = flags.FLAGS
 
 
-def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
+def open_translator(
+    model_dir: "ModelDir", n_best: int = 1
+) -> tuple["Translator", list["LoadedModel"]]:
     """Loads a translator, by the flags of `decoding` and `speed`.
 
     To be called before TensorFlow's first operation: it shares the cores among the
@@ -26,6 +28,9 @@ def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
     Args:
         model_dir: Where the models are.
         n_best: Hypotheses of each sentence. Default 1.
+
+    Returns:
+        The translator, and the models in it with the names of their weights.
 
     Raises:
         ValueError: If the flags contradict each other, or a model cannot be loaded.
@@ -42,17 +47,26 @@ def open_translator(model_dir: "ModelDir", n_best: int = 1) -> "Translator":
     )
     threads = pool_threads(concurrent_batches)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    models = [
-        model_dir.load_model(checkpoint, dtype=FLAGS.decode_precision)
+    loaded = [
+        model_dir.load(checkpoint, dtype=FLAGS.decode_precision)
         for checkpoint in FLAGS.checkpoint
     ]
-    return Translator(
-        models,
+    translator = Translator(
+        [each.model for each in loaded],
         model_dir.tokenizers,
         options,
         FLAGS.decode_batch_tokens,
         concurrent_batches=concurrent_batches,
     )
+    return translator, loaded
+
+
+def describe_weights(loaded: Sequence["LoadedModel"]) -> dict[str, Any]:
+    """Says for records which weights were used: names of files, and steps."""
+    return {
+        "weights": [each.weights for each in loaded],
+        "steps": [each.step for each in loaded],
+    }
 
 
 def as_text(found: Iterable[Sequence["Translation"]], number: int) -> Iterator[str]:

@@ -27,6 +27,8 @@ from t2t_keras.pipelines import hypotheses, input_output, stage
 
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.model_dir import LoadedModel
 
 FLAGS = flags.FLAGS
 
@@ -45,7 +47,6 @@ def main() -> None:
     from t2t_keras.data.trees import read_trees, retag, simplify, tree_files
     from t2t_keras.evaluation.parseval import score_brackets
     from t2t_keras.files import write_atomically
-    from t2t_keras.model_dir import ModelDir
 
     if not (FLAGS.trees if FLAGS.parsed else FLAGS.model_dir):
         raise ValueError("Either --model_dir, or --parsed and --trees must be given.")
@@ -61,9 +62,11 @@ def main() -> None:
         return found
 
     if not FLAGS.trees:
+        is_awaited = input_output.is_awaited(FLAGS.input)
         with input_output.open_output(FLAGS.output) as output:
+            translator, _ = _open_parser()
             lines = input_output.input_lines(FLAGS.input)
-            for tree in _parse(lines, not input_output.is_awaited(FLAGS.input)):
+            for tree in _parse(translator, lines, not is_awaited):
                 output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
                 output.flush()
         return
@@ -77,8 +80,10 @@ def main() -> None:
     record_path = f"{directory}/scores.parsed.{name}.json"
     for output_path in (path, record_path):
         input_output.check_output(output_path)
+    translator, loaded = _open_parser()
+    sentences = (" ".join(tree.words()) for tree in gold)
     parsed: list[Tree] = []
-    for tree in filter(None, _parse(" ".join(tree.words()) for tree in gold)):
+    for tree in filter(None, _parse(translator, sentences)):
         # Their tags are for evalb, which goes by them to tell punctuation.
         parsed.append(retag(tree, gold[len(parsed)]))
         if not len(parsed) % _WINDOW:
@@ -89,7 +94,7 @@ def main() -> None:
     score = score_brackets(gold, parsed)
     print(score)
     record = {
-        "weights": [ModelDir(directory).weights_path(c).name for c in FLAGS.checkpoint],
+        **hypotheses.describe_weights(loaded),
         **decoding.search_options(),
         "score": {
             **score._asdict(),
@@ -101,10 +106,8 @@ def main() -> None:
     write_atomically(record_path, json.dumps(record, indent=2).encode())
 
 
-def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
-    """Yields the tree of each line; None for one without words."""
-    from t2t_keras.data.linearized import choose_tree
-    from t2t_keras.decoding.translator import windows
+def _open_parser() -> tuple["Translator", list["LoadedModel"]]:
+    """Loads what writes linearized trees, as `open_translator` does."""
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
@@ -114,7 +117,16 @@ def _parse(lines: Iterable[str], wait: bool = True) -> Iterator["Tree | None"]:
             f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
             "on --corpus=treebank. t2t-translate runs it."
         )
-    translator = hypotheses.open_translator(model_dir, n_best=FLAGS.beam_size)
+    return hypotheses.open_translator(model_dir, n_best=FLAGS.beam_size)
+
+
+def _parse(
+    translator: "Translator", lines: Iterable[str], wait: bool = True
+) -> Iterator["Tree | None"]:
+    """Yields the tree of each line; None for one without words."""
+    from t2t_keras.data.linearized import choose_tree
+    from t2t_keras.decoding.translator import windows
+
     repaired = 0
     for window in windows(iter(lines), _WINDOW, wait):
         sentences = [line.translate(_ESCAPES).split() for line in window]

@@ -5,7 +5,7 @@ t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -15,9 +15,13 @@ from t2t_keras.flags import (
     paths,
     preset,
     presets,
+    scores,
     training,
 )
 from t2t_keras.pipelines import stage
+
+if TYPE_CHECKING:
+    from t2t_keras.evaluation.bleu_tokenizers import TokenizerChoice
 
 FLAGS = flags.FLAGS
 _TOKENS_PER_PART = 4096
@@ -75,6 +79,9 @@ def main() -> int:
         values["batch_tokens"], FLAGS.batch_sentences, pad_to_boundary, FLAGS.seed
     )
     has_dev = "dev" in data.manifest["splits"]
+    bleu_tokenizer, note = _bleu_tokenizer(data.manifest["target_lang"])
+    if note and is_chief and has_dev and FLAGS.bleu_sentences:
+        stage.report(note)
     model_arguments: dict[str, Any] = {
         "source_vocab_size": data.tokenizers.source.vocab_size,
         "target_vocab_size": data.tokenizers.target.vocab_size,
@@ -117,6 +124,7 @@ def main() -> int:
             "run": {
                 **{name: values[name] for name in presets.RUN},
                 "early_stop_metric": FLAGS.early_stop_metric,
+                "bleu_tokenizer": bleu_tokenizer,
             },
         },
         reporter=Reporter(FLAGS.log_format, silent=not is_chief),
@@ -135,6 +143,32 @@ def _training_values(values: dict[str, Any], pad_to_boundary: bool) -> dict[str,
         "precision": FLAGS.precision,
         "ema_decay": FLAGS.ema_decay,
     }
+
+
+def _bleu_tokenizer(target_lang: str) -> "TokenizerChoice":
+    """Chooses the tokenizer of val_bleu.
+
+    Raises:
+        ValueError: If it cannot be loaded, or checkpoints of the same run would be
+            compared by figures of different tokenizers.
+    """
+    from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
+    from t2t_keras.model_dir import ModelDir
+
+    wanted, model_dir = FLAGS.bleu_tokenizer, ModelDir(FLAGS.model_dir)
+    if model_dir.checkpoints.steps():
+        run = model_dir.config["run"]
+        if "val_bleu" in (FLAGS.early_stop_metric, run["early_stop_metric"]):
+            # Which was the only one before directories named theirs.
+            begun = run.get("bleu_tokenizer", "13a")
+            if wanted not in (AUTO, begun):
+                raise ValueError(
+                    f"{FLAGS.model_dir} has val_bleu by the tokenizer {begun}, which "
+                    "its best checkpoints go by. Choose another --model_dir. Received: "
+                    f"--bleu_tokenizer={wanted}"
+                )
+            wanted = begun
+    return choose_tokenizer(target_lang, wanted)
 
 
 def _check_values(values: dict[str, Any], data: Any) -> None:
@@ -174,7 +208,7 @@ def run() -> None:
     stage.run(
         main,
         __name__,
-        [preset, hyperparameters, training, distribution, paths],
+        [preset, hyperparameters, training, scores, distribution, paths],
         required=["data_dir", "model_dir"],
     )
 

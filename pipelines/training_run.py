@@ -265,6 +265,7 @@ class TrainingRun:
             self._batching,
             self._model_dir,
             bleu_sentences=FLAGS.bleu_sentences,
+            bleu_tokenizer=self._config["run"]["bleu_tokenizer"],
             sample_sentences=FLAGS.sample_sentences,
             report=self._reporter.message,
             board=board,

@@ -32,7 +32,8 @@ def main() -> None:
     is_awaited = input_output.is_awaited(FLAGS.input)
     if is_awaited:
         stage.answer_soon()
-    translator = hypotheses.open_translator(ModelDir(FLAGS.model_dir), FLAGS.n_best)
+    model_dir = ModelDir(FLAGS.model_dir)
+    translator, _ = hypotheses.open_translator(model_dir, FLAGS.n_best)
     lines = input_output.input_lines(FLAGS.input)
     number = 0
     with input_output.open_output(FLAGS.output) as output:

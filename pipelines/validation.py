@@ -15,6 +15,7 @@ from t2t_keras.data.translation import training_dataset
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.bleu import corpus_bleu
+from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.tokens import BOS_ID, EOS_ID
 from t2t_keras.training.tensorboard import TensorBoard
@@ -32,6 +33,7 @@ class Validation:
         batching: As of training.
         model_dir: Has the dev split's text.
         bleu_sentences: How many of them to decode greedily for BLEU; 0 for none.
+        bleu_tokenizer: sacreBLEU's name of the tokenizer that BLEU is computed with.
         sample_sentences: How many to show.
         report: Receives a line of text.
         board: Shows translations and attention too. Default none.
@@ -45,6 +47,7 @@ class Validation:
         batching: Batching,
         model_dir: ModelDir,
         bleu_sentences: int,
+        bleu_tokenizer: str,
         sample_sentences: int,
         report: Callable[[str], None],
         board: TensorBoard | None = None,
@@ -69,6 +72,9 @@ class Validation:
             )
         )
         if self._sources:
+            self._bleu_tokenizer = bleu_tokenizer
+            if note := choose_tokenizer("", bleu_tokenizer, self._references).note:
+                report(note)
             self._tokenizers = model_dir.tokenizers
             self._translator = Translator(
                 trainer.model,
@@ -88,7 +94,9 @@ class Validation:
         if self._sources:
             found = self._translator.translate(self._sources)
             hypotheses = [best[0].text for best in found]
-            figures["val_bleu"] = corpus_bleu(hypotheses, self._references)
+            figures["val_bleu"] = corpus_bleu(
+                hypotheses, self._references, tokenizer=self._bleu_tokenizer
+            )
             self._show(hypotheses)
         return figures
 

@@ -18,6 +18,7 @@ from typing import Any
 from absl import flags
 
 from t2t_keras.flags import hyperparameters, paths, preset, presets
+from t2t_keras.flags import scores as score_flags
 from t2t_keras.flags.variations import VARIATIONS, vary
 from t2t_keras.pipelines import child, stage
 
@@ -55,22 +56,29 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: Flags of t2t-train for all rows.
     """
+    from t2t_keras.data.preparation import PreparedData
     from t2t_keras.evaluation.bleu import check_flavours
+    from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.files import directory_at, locked, write_atomically
 
     rows, base = _rows(), preset.preset_values()
     _check_arguments(arguments, base)
     check_flavours([FLAGS.row_score])
     _check_rows(rows, base)
+    manifest = PreparedData(FLAGS.data_dir).manifest
+    tokenizer, note = choose_tokenizer(manifest["target_lang"], FLAGS.bleu_tokenizer)
+    if note:
+        stage.report(note)
     directory = directory_at(FLAGS.output_dir)
     path = directory / _RESULTS
-    record = _record(path)
+    record = _record(path, manifest)
     results = record["rows"]
     wanted: dict[str, dict[str, Any]] = {
         row: {
             "values": vary(base, row),
             "arguments": [a for a in arguments if _name(a) not in _OF_REPORTS],
-            "score": FLAGS.row_score,
+            # 13a was the only one before there was a choice.
+            "score": FLAGS.row_score + ("" if tokenizer == "13a" else f" {tokenizer}"),
         }
         for row in VARIATIONS
     }
@@ -79,7 +87,8 @@ def main(arguments: list[str]) -> int:
             stage.report(f"{row} is trained already.")
             continue
         stage.report(f"\nRow {number} of {len(rows)}: {row}")
-        if status := _train(directory / row, wanted[row]["values"], arguments):
+        values = wanted[row]["values"]
+        if status := _train(directory / row, values, arguments, tokenizer):
             stage.report(f"t2t-variations ends at {row}.")
             if status != stage.EXIT_USAGE:
                 stage.report(f"The same command goes on at {row}.")
@@ -93,7 +102,7 @@ def main(arguments: list[str]) -> int:
         taken = f"Another t2t-variations is writing {path}. The same command goes on."
         with locked(directory / "lock", taken):
             # Others may have trained other rows here meanwhile.
-            record = _record(path)
+            record = _record(path, manifest)
             results = record["rows"]
             results[row] = result
             write_atomically(path, json.dumps(record, indent=2).encode())
@@ -135,7 +144,7 @@ def _check_rows(rows: list[str], base: dict[str, Any]) -> None:
 def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
     """Makes sure that nothing overrides what the rows are made of."""
     names = {_name(a) for a in arguments if a.startswith("-")}
-    reserved = {*base, "data_dir", "model_dir", "preset"}
+    reserved = {*base, "data_dir", "model_dir", "preset", "bleu_tokenizer"}
     for name in sorted(names):
         if name in reserved or name.removeprefix("no") in reserved:
             raise ValueError(
@@ -144,11 +153,8 @@ def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
             )
 
 
-def _record(path: Path) -> dict[str, Any]:
+def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """Returns the results so far, which are of one data only."""
-    from t2t_keras.data.preparation import PreparedData
-
-    manifest = PreparedData(FLAGS.data_dir).manifest
     if "dev" not in manifest["splits"]:
         raise ValueError(
             f"{FLAGS.data_dir} has no dev split, which Table 3 is measured on."
@@ -181,7 +187,9 @@ def _rows() -> list[str]:
     ]
 
 
-def _train(model_dir: Path, values: dict[str, Any], arguments: list[str]) -> int:
+def _train(
+    model_dir: Path, values: dict[str, Any], arguments: list[str], tokenizer: str
+) -> int:
     """Trains and scores a row; returns an exit status."""
     of_preset = presets.PRESETS[FLAGS.preset]
     given = {
@@ -198,17 +206,15 @@ def _train(model_dir: Path, values: dict[str, Any], arguments: list[str]) -> int
         given.pop("train_steps", None)
     train = [f"--data_dir={FLAGS.data_dir}", f"--preset={FLAGS.preset}"]
     train += [f"--{name}={value}" for name, value in given.items()]
-    directory = f"--model_dir={model_dir}"
+    # The checkpoints of Table 3 are not averaged (section 6.2).
+    evaluate = ["--split=dev", "--checkpoint=latest", f"--scores={FLAGS.row_score}"]
+    both = [f"--model_dir={model_dir}", f"--bleu_tokenizer={tokenizer}"]
     for name, command in (
-        ("train", [*train, *arguments]),
-        # The checkpoints of Table 3 are not averaged (section 6.2).
-        (
-            "evaluate",
-            ["--split=dev", "--checkpoint=latest", f"--scores={FLAGS.row_score}"],
-        ),
+        ("train", [*both, *train, *arguments]),
+        ("evaluate", [*both, *evaluate]),
     ):
-        print(f"$ t2t-{name} {shlex.join([directory, *command])}", file=sys.stderr)
-        if status := child.run(name, directory, *command):
+        print(f"$ t2t-{name} {shlex.join(command)}", file=sys.stderr)
+        if status := child.run(name, *command):
             return status
     return 0
 
@@ -268,6 +274,7 @@ def run() -> None:
         paths.OUTPUT_DIR,
         preset,
         hyperparameters,
+        score_flags,
     ]
     required = ["data_dir", "output_dir"]
     stage.run(main, __name__, shared, required, takes_arguments=True)

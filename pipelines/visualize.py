@@ -41,7 +41,7 @@ def main() -> None:
         )
     directory = directory_at(FLAGS.output_dir)
     model_dir = ModelDir(FLAGS.model_dir)
-    model = model_dir.load_model(FLAGS.checkpoint[0])
+    model, weights, _ = model_dir.load(FLAGS.checkpoint[0])
     target = FLAGS.target_text
     if target is None:
         options = decoding.search_options()
@@ -57,7 +57,6 @@ def main() -> None:
         stage.report(f"Translation: {target}")
     maps = attention_maps(model, model_dir.tokenizers, FLAGS.source_text, target)
     directory.mkdir(parents=True, exist_ok=True)
-    weights = model_dir.weights_path(FLAGS.checkpoint[0]).name
     name = f"{Path(FLAGS.model_dir).resolve().name}, {weights}"
     page = explorer_page(model, maps, FLAGS.source_text, target, name)
     write_atomically(directory / "explorer.html", page.encode())

@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -43,6 +43,22 @@ FORMAT = 2
 _LOCK = "lock"
 _CONFIG = "config.json"
 _STEP = "step"
+
+
+class LoadedModel(NamedTuple):
+    """A model and the weights that it was given.
+
+    Attributes:
+        model: The model.
+        weights: The name of their file, with its path if it lies in no model directory
+            of this model's.
+        step: The number of updates behind them; of an average, behind its newest
+            checkpoint. None if the file does not tell.
+    """
+
+    model: Transformer
+    weights: str
+    step: int | None
 
 
 class ModelDir:
@@ -213,12 +229,12 @@ class ModelDir:
         Raises:
             ValueError: If there is no such checkpoint, or one is damaged.
         """
-        newest = self.checkpoints.steps()[-1:]
+        there = self.checkpoints.steps()
         if best:
             metric = self.config["run"]["early_stop_metric"]
             steps = sorted(self.checkpoints.best_steps(best, metric))
         else:
-            steps = self.checkpoints.steps()[-last:]
+            steps = there[-last:]
         if not steps:
             raise ValueError(
                 f"{self.path} has no checkpoint yet"
@@ -226,7 +242,7 @@ class ModelDir:
             )
         weights = average_weights([self.checkpoints.weights_path(s) for s in steps])
         # What training had come to, though the best may be older.
-        save_arrays(self.averaged_path, {**weights, _STEP: np.array(newest[-1])})
+        save_arrays(self.averaged_path, {**weights, _STEP: np.array(there[-1])})
         return steps
 
     def save_ema(self, arrays: dict[str, np.ndarray], step: int) -> None:
@@ -274,8 +290,11 @@ class ModelDir:
             )
         return path
 
-    def load_model(self, checkpoint: str = "auto", **arguments: Any) -> Transformer:
-        """Builds the model and gives it weights.
+    def load(self, checkpoint: str = "auto", **arguments: Any) -> LoadedModel:
+        """Builds the model, gives it weights, and tells which.
+
+        Training and averaging may go on meanwhile: what "auto" and "latest" stand for
+        is looked up once, here.
 
         Args:
             checkpoint: As of `weights_path`.
@@ -288,7 +307,16 @@ class ModelDir:
         path = self.weights_path(checkpoint)
         # Waiting for the disk and computing checksums leave Python free to build.
         with ThreadPoolExecutor(1) as pool, weights_to_be_loaded():
-            arrays = pool.submit(load_arrays, path)
+            reading = pool.submit(load_arrays, path)
             model = Transformer(**arguments)
-        assign_arrays(model.variables, arrays.result(), path)
-        return model
+        arrays = reading.result()
+        assign_arrays(model.variables, arrays, path)
+        is_own = path.parent in (self.path, self.checkpoints.directory)
+        step = self.checkpoints.step_of(path)
+        if step is None and _STEP in arrays:
+            step = int(arrays[_STEP])
+        return LoadedModel(model, path.name if is_own else str(path), step)
+
+    def load_model(self, checkpoint: str = "auto", **arguments: Any) -> Transformer:
+        """Returns the model of `load` alone."""
+        return self.load(checkpoint, **arguments).model

@@ -112,6 +112,23 @@ def test_the_average_counts_until_training_goes_on(model_dir, arguments):
         np.testing.assert_array_equal(weight, np.full(weight.shape, 1.5))
 
 
+def test_a_loaded_model_tells_its_weights_and_their_step(
+    model_dir, arguments, tmp_path
+):
+    for step in (1, 2):
+        save(model_dir, arguments, step, float(step))
+    loaded = model_dir.load()
+    # What is averaged or trained from here on is another matter.
+    model_dir.average(2)
+    save(model_dir, arguments, 3, 3.0)
+    assert loaded[1:] == ("weights-00000002.npz", 2)
+    assert loaded.model.trainable_variables[0].numpy().max() == 2
+    assert model_dir.load("averaged")[1:] == ("averaged.npz", 2)
+    elsewhere = tmp_path / "copy.npz"
+    shutil.copyfile(model_dir.averaged_path, elsewhere)
+    assert model_dir.load(str(elsewhere))[1:] == (str(elsewhere), 2)
+
+
 def test_the_exponential_average_stands_in_for_the_newest(model_dir, arguments):
     model = save(model_dir, arguments, 3, 2.0)
     weights = {v.path: np.full(v.shape, 9.0) for v in model.variables}

@@ -14,6 +14,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
+from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
+
 Edit = Callable[[Sequence[str]], list[str]]
 """What a flavour does to text before it is scored."""
 
@@ -93,37 +95,38 @@ class _Flavour(NamedTuple):
     """How a score is computed.
 
     Attributes:
-        metric: Makes sacreBLEU's metric.
+        metric: Makes sacreBLEU's metric, given the tokenizer that suits the language.
         editor: Makes what is done to texts of a language before that. Default none.
         mark: What the signature says of it.
     """
 
-    metric: Callable[[], Metric]
+    metric: Callable[[str], Metric]
     editor: Callable[[str], Edit] | None = None
     mark: str = ""
 
 
-def _multi_bleu() -> Metric:
+def _multi_bleu(_: str) -> Metric:
     # The script of that name splits at spaces and does not smooth.
     return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
 FLAVOURS: dict[str, _Flavour] = {
-    "bleu": _Flavour(BLEU),
-    "bleu_lc": _Flavour(lambda: BLEU(lowercase=True)),
-    "bleu_intl": _Flavour(lambda: BLEU(tokenize="intl")),
-    "bleu_intl_lc": _Flavour(lambda: BLEU(tokenize="intl", lowercase=True)),
+    "bleu": _Flavour(lambda tokenizer: BLEU(tokenize=tokenizer)),
+    "bleu_lc": _Flavour(lambda tokenizer: BLEU(tokenize=tokenizer, lowercase=True)),
+    "bleu_intl": _Flavour(lambda _: BLEU(tokenize="intl")),
+    "bleu_intl_lc": _Flavour(lambda _: BLEU(tokenize="intl", lowercase=True)),
     "bleu_moses": _Flavour(_multi_bleu, _moses, "unicode-punct+moses"),
     "bleu_moses_split": _Flavour(
         _multi_bleu, _moses_split, "unicode-punct+moses+compounds"
     ),
-    "bleu_none": _Flavour(lambda: BLEU(tokenize="none", force=True)),
-    "chrf": _Flavour(CHRF),
-    "ter": _Flavour(TER),
+    "bleu_none": _Flavour(lambda _: BLEU(tokenize="none", force=True)),
+    "chrf": _Flavour(lambda _: CHRF()),
+    "ter": _Flavour(lambda _: TER()),
 }
 """The scores that there are, by name.
 
-"bleu" is sacreBLEU's default: 13a tokenization, cased. "intl" is its international
+"bleu" is sacreBLEU's default, cased, with the tokenizer that `choose_tokenizer` finds
+for the language: 13a for most. "intl" is its international
 tokenization, "lc" lower-cases, "none" is for text that is tokenized already. "moses"
 is tokenized BLEU as older papers report it, after Moses' script that replaces Unicode
 punctuation; with "split" also compounds are split at
@@ -168,6 +171,7 @@ def score_translations(
     references: Sequence[str],
     names: Sequence[str] = ("bleu", "chrf"),
     lang: str = "en",
+    tokenizer: str = AUTO,
 ) -> list[Score]:
     """Scores translations against one reference each.
 
@@ -175,18 +179,21 @@ def score_translations(
         hypotheses: One translation a sentence.
         references: As many references.
         names: Keys of `FLAVOURS`. Default BLEU and chrF2.
-        lang: Language code of the text, for the Moses tokenizer. Default "en".
+        lang: Language code of the text, which tokenizers go by. Default "en".
+        tokenizer: Of "bleu" and "bleu_lc", as of `choose_tokenizer`. Default "auto".
 
     Raises:
-        ValueError: If there are not as many references, or none, or no such score.
+        ValueError: If there are not as many references, or none, or no such score or
+            tokenizer.
     """
     _check_lengths(hypotheses, references)
     check_flavours(names)
+    suited = choose_tokenizer(lang, tokenizer).name
     scores = []
     for name in names:
         flavour = FLAVOURS[name]
         edit = flavour.editor(lang) if flavour.editor else list
-        metric = flavour.metric()
+        metric = flavour.metric(suited)
         result = metric.corpus_score(edit(hypotheses), [edit(references)])
         signature = _signature(flavour, lang, metric.get_signature())
         lengths = (
@@ -205,6 +212,7 @@ def compare_translations(
     names: Sequence[str] = ("bleu", "chrf"),
     lang: str = "en",
     samples: int = 1000,
+    tokenizer: str = AUTO,
 ) -> list[Comparison]:
     """Tells whether a system differs from a baseline by more than chance.
 
@@ -213,8 +221,9 @@ def compare_translations(
         baseline: The baseline's.
         references: The references of both.
         names: Keys of `FLAVOURS`. Default BLEU and chrF2.
-        lang: Language code of the text, for the Moses tokenizer. Default "en".
+        lang: Language code of the text, which tokenizers go by. Default "en".
         samples: How often sentences are drawn anew. Default 1,000.
+        tokenizer: Of "bleu" and "bleu_lc", as of `choose_tokenizer`. Default "auto".
 
     Raises:
         ValueError: As of `score_translations`.
@@ -222,13 +231,14 @@ def compare_translations(
     _check_lengths(hypotheses, references)
     _check_lengths(baseline, references)
     check_flavours(names)
+    suited = choose_tokenizer(lang, tokenizer).name
     comparisons = []
     for name in names:
         flavour = FLAVOURS[name]
         edit = flavour.editor(lang) if flavour.editor else list
         test = PairedTest(
             [("baseline", edit(baseline)), ("system", edit(hypotheses))],
-            {name: flavour.metric()},
+            {name: flavour.metric(suited)},
             [edit(references)],
             test_type="bs",
             n_samples=samples,
@@ -251,6 +261,12 @@ def compare_translations(
     return comparisons
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def corpus_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    lang: str = "en",
+    tokenizer: str = AUTO,
+) -> float:
     """Returns the score "bleu" alone; see `score_translations`."""
-    return score_translations(hypotheses, references, ["bleu"])[0].value
+    [score] = score_translations(hypotheses, references, ["bleu"], lang, tokenizer)
+    return score.value

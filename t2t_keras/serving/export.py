@@ -8,13 +8,12 @@
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.model_dir import ModelDir
-from t2t_keras.transformer import Transformer
+from t2t_keras.model_dir import LoadedModel, ModelDir
 
 EXTRA = "assets.extra"
 
@@ -23,28 +22,29 @@ _PACKAGES = ("t2t-keras", "tensorflow", "tensorflow-text", "keras")
 
 def model_card(
     model_dir: ModelDir,
-    checkpoints: Sequence[str],
-    models: Sequence[Transformer],
+    loaded: Sequence[LoadedModel],
     serving: dict[str, Any],
 ) -> dict[str, Any]:
     """Says what a model is, of what, and how good.
 
     Args:
         model_dir: Where it was trained.
-        checkpoints: The weights that were taken, as of `ModelDir.weights_path`.
-        models: The models that they were loaded into.
+        loaded: The models that were exported.
         serving: How the export searches and what its weights are stored as.
     """
     config = model_dir.config
     scores = {
-        path.name.split(".")[1]: json.loads(path.read_text())
+        path.name.removeprefix("scores.").removesuffix(".json"): json.loads(
+            path.read_text()
+        )
         for path in sorted(model_dir.path.glob("scores.*.json"))
     }
     return {
         "name": model_dir.path.resolve().name,
         "data": config["data"],
-        "weights": [model_dir.weights_path(c).name for c in checkpoints],
-        "parameters": [int(model.count_params()) for model in models],
+        "weights": [each.weights for each in loaded],
+        "steps": [each.step for each in loaded],
+        "parameters": [int(each.model.count_params()) for each in loaded],
         "model": config["model"],
         "training": config["training"],
         "scores": scores,
@@ -80,11 +80,7 @@ def _markdown(card: dict[str, Any]) -> str:
             f"BPE dropout, {name}": value
             for name, value in (data.get("bpe_dropout") or {}).items()
         },
-        "Scores": {
-            f"{name}, {score['name']}": f"{score['value']:.2f}  ({score['signature']})"
-            for name, record in card["scores"].items()
-            for score in record["scores"]
-        },
+        "Scores": dict(_scores(card)),
         "Model": {"parameters": sum(card["parameters"]), **card["model"]},
         "Training": card["training"],
         "Serving": {"weights": ", ".join(card["weights"]), **card["serving"]},
@@ -96,6 +92,20 @@ def _markdown(card: dict[str, Any]) -> str:
         if not facts:
             lines.append("None yet: `t2t-evaluate` had not been run.")
     return "\n".join(lines) + "\n"
+
+
+def _scores(card: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields what was measured, and which weights it was of, if not of these."""
+    for name, record in card["scores"].items():
+        scored, exported = (
+            (of["weights"], of.get("steps", card["steps"])) for of in (record, card)
+        )
+        note = "" if scored == exported else f"  of {', '.join(record['weights'])}"
+        for score in record.get("scores", ()):
+            figure = f"{score['value']:.2f}  ({score['signature']})"
+            yield f"{name}, {score['name']}", figure + note
+        if "score" in record:  # Of a parser.
+            yield f"{name}, F1", f"{record['score']['f1']:.2f}{note}"
 
 
 def _shown(value: Any) -> str:

@@ -135,10 +135,16 @@ class CheckpointStore:
         """Returns the name of the state after a step."""
         return self.directory / f"state-{step:08d}.npz"
 
+    @staticmethod
+    def step_of(path: Path) -> int | None:
+        """Returns the step that a file of weights is named after, if it is."""
+        match = _WEIGHTS.fullmatch(path.name)
+        return int(match[1]) if match else None
+
     def steps(self) -> list[int]:
         """Returns the steps of all weights, ascending."""
-        matches = (_WEIGHTS.fullmatch(p.name) for p in self.directory.glob("*.npz"))
-        return sorted(int(match[1]) for match in matches if match)
+        steps = map(self.step_of, self.directory.glob("*.npz"))
+        return sorted(step for step in steps if step is not None)
 
     def best_steps(self, number: int, metric: str | None = None) -> list[int]:
         """Returns the steps of the best weights, the best first.

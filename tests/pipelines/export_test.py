@@ -41,6 +41,7 @@ def test_versions_with_cards_warmup_and_keras_weights(model_dir, tmp_path):
     second = command.stage("export", *flags, "--weights_dtype=bfloat16")
     assert "BLEU " in second.stdout
     assert "with bfloat16 weights: " in second.stdout
+    assert "|tok:13a|" in second.stdout
     assert sorted(path.name for path in base.iterdir()) == ["1", "2"]
 
     card = json.loads((base / "2" / "assets.extra" / "model_card.json").read_text())

@@ -402,6 +402,30 @@ def test_invalid_input_to_translate_names_the_line(work):
     )
 
 
+_AVERAGED_MEANWHILE = """
+import sys
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.model_dir import ModelDir
+from t2t_keras.pipelines import evaluate
+decode = Translator.details
+def average_and_decode(self, *arguments):
+    ModelDir(sys.argv[1].partition("=")[2]).average(2)
+    return decode(self, *arguments)
+Translator.details = average_and_decode
+evaluate.run()
+"""
+
+
+def test_scores_name_the_weights_that_were_scored(work, tmp_path):
+    shutil.copytree(work / "model", tmp_path / "model")
+    arguments = [f"--model_dir={tmp_path}/model", "--split=dev", "--checkpoint=6,auto"]
+    subprocess.run([sys.executable, "-c", _AVERAGED_MEANWHILE, *arguments], check=True)
+    assert (tmp_path / "model" / "averaged.npz").exists()
+    record = json.loads((tmp_path / "model" / "scores.dev.json").read_text())
+    assert record["weights"] == ["weights-00000006.npz"] * 2
+    assert record["steps"] == [6, 6]
+
+
 def test_evaluation_finds_mistakes_before_it_decodes(work, tmp_path):
     shutil.copytree(work / "model", tmp_path / "model")
     of_dev = [f"--model_dir={tmp_path}/model", "--split=dev"]
