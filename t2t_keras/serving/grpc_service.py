@@ -1,14 +1,11 @@
 """TensorFlow Serving's services over gRPC."""
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
-import numpy as np
-import tensorflow as tf
 from google.protobuf.message import DecodeError, Message
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -20,10 +17,10 @@ from tensorflow_serving.apis import (
 )
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from t2t_keras.serving.errors import ServingError, invalid
+from t2t_keras.serving.errors import ServingError, invalid, shown
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.registry import Registry
-from t2t_keras.serving.saved_model import Arrays
+from t2t_keras.serving.tensor_protos import fill, to_arrays
 from t2t_keras.serving.token import is_authorized
 
 SIGNATURE_DEF = "signature_def"
@@ -82,7 +79,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             )
             response = predict_pb2.PredictResponse(model_spec=spec)
             for name, array in outputs.items():
-                response.outputs[name].CopyFrom(tf.make_tensor_proto(array))
+                fill(response.outputs[name], array)
             return response
         await context.abort(*failure)
 
@@ -97,7 +94,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             if unknown or not request.metadata_field:
                 raise invalid(
                     f"The metadata field is {SIGNATURE_DEF}. Received: "
-                    f"{list(request.metadata_field)}"
+                    f"{shown(request.metadata_field)}"
                 )
             return metadata(self._predictor.registry, request.model_spec)
         await context.abort(*failure)
@@ -145,47 +142,6 @@ def _told(context: grpc.aio.ServicerContext) -> Iterator[list[Any]]:
         yield failure
     except ServingError as error:
         failure += [error.code, error.message]
-
-
-def to_arrays(tensors: Mapping[str, Any], max_bytes: int) -> Arrays:
-    """Reads the tensors of a request.
-
-    Args:
-        tensors: TensorProtos by name, from who knows whom.
-        max_bytes: The most that they may take together: a few bytes can claim a vast
-            shape, and are widened to it.
-
-    Raises:
-        ServingError: If one is malformed, or they are too large.
-    """
-    claimed = sum(_claimed_bytes(name, tensor) for name, tensor in tensors.items())
-    if claimed > max_bytes:
-        raise invalid(
-            f"The inputs take {claimed:,} bytes, more than a request may have: "
-            f"{max_bytes:,}."
-        )
-    arrays = {}
-    for name, tensor in tensors.items():
-        try:
-            array = tf.make_ndarray(tensor)
-        except (TypeError, ValueError, IndexError, KeyError, OverflowError) as error:
-            raise invalid(f"Input {name} is no tensor: {error}") from error
-        arrays[name] = np.asarray(
-            array, object if tensor.dtype == tf.string.as_datatype_enum else None
-        )
-    return arrays
-
-
-def _claimed_bytes(name: str, tensor: Any) -> int:
-    sizes = [dim.size for dim in tensor.tensor_shape.dim]
-    if tensor.tensor_shape.unknown_rank or any(size < 0 for size in sizes):
-        raise invalid(f"Input {name} has no definite shape: {sizes}")
-    try:
-        dtype = tf.as_dtype(tensor.dtype)
-    except TypeError as error:
-        raise invalid(f"Input {name} is no tensor: {error}") from error
-    # A string takes a pointer, however short it is.
-    return math.prod(sizes) * (8 if dtype == tf.string else max(dtype.size or 1, 1))
 
 
 class ParsingInterceptor(grpc.aio.ServerInterceptor):

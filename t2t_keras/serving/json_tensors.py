@@ -11,13 +11,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
-from t2t_keras.serving.errors import ServingError, invalid
-from t2t_keras.serving.saved_model import Arrays
+from t2t_keras.serving.errors import ServingError, invalid, shown
+from t2t_keras.serving.saved_model import MOST_AXES, Arrays
 
 _BYTES = "_bytes"
 """The end of an output's name whose strings are binary."""
 
-_MOST_AXES = 32
 _ROW, _COLUMN = "instances", "inputs"
 
 
@@ -77,8 +76,8 @@ def to_arrays(body: Body, signature: SignatureDef) -> Arrays:
     missing = set(infos) - set(columns)
     if unknown or missing:
         raise invalid(
-            f"The inputs do not match the signature. Sent extra: {sorted(unknown)}. "
-            f"Missing but required: {sorted(missing)}."
+            f"The inputs do not match the signature. Sent extra: "
+            f"{shown(sorted(unknown))}. Missing but required: {sorted(missing)}."
         )
     return {
         name: _array(name, values, tf.as_dtype(infos[name].dtype))
@@ -109,8 +108,8 @@ def _array(name: str, values: Any, dtype: tf.DType) -> np.ndarray:
     while isinstance(first, list):
         shape.append(len(first))
         first = first[0] if first else None
-    if len(shape) > _MOST_AXES:
-        raise invalid(f"Input {name} has more than {_MOST_AXES} axes.")
+    if len(shape) > MOST_AXES:
+        raise invalid(f"Input {name} has more than {MOST_AXES} axes.")
     flat: list[Any] = []
     _flatten(name, values, shape, flat)
     convert = _converter(name, dtype)

@@ -9,11 +9,14 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  An export's operations are registered by it.
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
-from t2t_keras.serving.errors import ServingError, invalid
+from t2t_keras.serving.errors import ServingError, invalid, shown
 
 DEFAULT_SIGNATURE = "serving_default"
 
 Arrays = dict[str, np.ndarray]
+
+MOST_AXES = 64
+"""Of an array in NumPy; TensorFlow allows 254."""
 
 
 class SavedModel:
@@ -77,7 +80,7 @@ class SavedModel:
         if set(inputs) != set(expected):
             raise invalid(
                 f"The inputs do not match the signature. Sent extra: "
-                f"{sorted(set(inputs) - set(expected))}. Missing but required: "
+                f"{shown(sorted(set(inputs) - set(expected)))}. Missing but required: "
                 f"{sorted(set(expected) - set(inputs))}."
             )
         for name, array in inputs.items():
@@ -103,7 +106,7 @@ class SavedModel:
         unknown = set(output_filter) - outputs
         if unknown:
             raise invalid(
-                f"There is no output {sorted(unknown)}. The signature has "
+                f"There is no output {shown(sorted(unknown))}. The signature has "
                 f"{sorted(outputs)}."
             )
         return set(output_filter) or outputs
@@ -136,7 +139,12 @@ class SavedModel:
         feeds = {signature.inputs[name].name: inputs[name] for name in inputs}
         fetches = {name: signature.outputs[name].name for name in names}
         found = self._session.run(fetches, feeds)
-        return {name: np.asarray(value) for name, value in found.items()}
+        return {
+            # NumPy would give a lone string a type of fixed width, which cannot tell
+            # zeros at its end from padding.
+            name: np.asarray(value, object if isinstance(value, bytes) else None)
+            for name, value in found.items()
+        }
 
 
 def _shown(shape: tf.TensorShape) -> str:
