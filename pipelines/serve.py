@@ -6,8 +6,11 @@ t2t-serve --model_config_file=FILE
 
 import asyncio
 import contextlib
+import os
+import threading
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 FLAGS = flags.FLAGS
+_REPORTING = threading.Lock()
 
 flags.DEFINE_string("model_base_path", None, "Directory of its versions.")
 flags.DEFINE_string(
@@ -30,7 +34,13 @@ flags.DEFINE_integer(
     "rest_api_port", 8501, "Port of REST and the page; 0: none.", 0, 65535
 )
 flags.DEFINE_float(
-    "file_system_poll_wait_seconds", 1.0, "How often to look for new versions.", 0.01
+    "file_system_poll_wait_seconds",
+    1.0,
+    "How often to look for new versions; 0: once.",
+    0,
+)
+flags.DEFINE_integer(
+    "num_load_threads", 0, "Maximum number of versions loaded at once; 0: no limit.", 0
 )
 flags.DEFINE_bool(
     "allow_version_labels_for_unavailable_models",
@@ -91,6 +101,7 @@ def main() -> None:
     import tensorflow as tf
 
     from t2t_keras.serving.batching import Batcher
+    from t2t_keras.serving.freed_memory import keep_for_good
     from t2t_keras.serving.metrics import Metrics
     from t2t_keras.serving.predictor import Predictor
     from t2t_keras.serving.registry import Registry
@@ -123,6 +134,7 @@ def main() -> None:
         FLAGS.reload_dirs,
         _report,
         FLAGS.enable_batching,
+        FLAGS.num_load_threads,
     )
     batcher = Batcher(
         FLAGS.max_batch_size,
@@ -138,12 +150,21 @@ def main() -> None:
         FLAGS.max_request_rows,
         FLAGS.max_concurrent_requests,
     )
-    asyncio.run(serve(registry, batcher, predictor, metrics, options, _report))
+    keep_for_good()
+    asyncio.run(_serve(serve(registry, batcher, predictor, metrics, options, _report)))
+
+
+async def _serve(serving: Coroutine[Any, Any, bool]) -> None:
+    """Serves, and ends the process even where a computation cannot be interrupted."""
+    if not await serving:
+        _report("What could not be interrupted is given up.")
+        # Python would wait for its threads, and TensorFlow for its own.
+        os._exit(0)
 
 
 def _report(line: str) -> None:
-    """Reports, and does not mind if nobody listens any more."""
-    with contextlib.suppress(OSError):
+    """Reports whole lines, and does not mind if nobody listens any more."""
+    with _REPORTING, contextlib.suppress(OSError):
         stage.report(line)
 
 
@@ -151,7 +172,7 @@ def _config() -> "ModelServerConfig":
     from google.protobuf import text_format
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
-    from t2t_keras.serving.registry import one_model
+    from t2t_keras.serving.model_config import one_model
 
     if bool(FLAGS.model_base_path) == bool(FLAGS.model_config_file):
         raise ValueError("Either --model_base_path or --model_config_file is given.")

@@ -129,7 +129,8 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     ) -> model_management_pb2.ReloadConfigResponse:
         """Replaces the configuration; answers when it has been loaded."""
         with _told(context) as failure:
-            await asyncio.to_thread(self._registry.reload, request.config)
+            # No thread waits for it: any number of reloads may.
+            await asyncio.wrap_future(self._registry.reload(request.config))
             return model_management_pb2.ReloadConfigResponse()
         await context.abort(*failure)
 

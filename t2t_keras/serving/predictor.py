@@ -14,7 +14,7 @@ from t2t_keras.serving.errors import ServingError, invalid
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.registry import Registry
 from t2t_keras.serving.saved_model import Arrays, SavedModel
-from t2t_keras.serving.versions import Version
+from t2t_keras.serving.version import Version
 
 
 class Predictor:

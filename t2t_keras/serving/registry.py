@@ -1,49 +1,60 @@
-"""The models that a server has: found by name, and kept up to date."""
+"""Keeps a server's models at what its configuration and its directories say."""
 
+import contextlib
+import dataclasses
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 
-import grpc
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.config.model_server_config_pb2 import (
     ModelConfig,
     ModelServerConfig,
 )
 
-from t2t_keras.serving.errors import ServingError, invalid
+from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.metrics import Metrics
+from t2t_keras.serving.model_config import check_inside, checked_models, resolved
+from t2t_keras.serving.model_set import ModelSet
 from t2t_keras.serving.saved_model import SavedModel
-from t2t_keras.serving.versions import Status, Version, VersionedModel
+from t2t_keras.serving.version import Status, Version
+from t2t_keras.serving.versions import VersionedModel
+
+_RETRY_SECONDS = 1.0
+"""How often it is time for another attempt to load, where nobody polls."""
 
 
-def one_model(name: str, base_path: str) -> ModelServerConfig:
-    """Returns the configuration of a single model, its latest version served."""
-    config = ModelServerConfig()
-    config.model_config_list.config.add(
-        name=name, base_path=base_path, model_platform="tensorflow"
-    )
-    return config
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Order:
+    """A configuration that is to be taken, and the future of who waits for it."""
+
+    models: Mapping[str, ModelConfig]
+    done: "Future[None]"
 
 
 class Registry:
     """Looks for versions, loads and unloads them, and finds them for requests.
 
-    A name or a label that a client sends is only ever looked up among those of the
-    configuration; no path is made of it.
+    A thread of its own changes models; each version is loaded in another one. Requests
+    only read, and wait for neither. A name or a label that a client sends is only ever
+    looked up among those of the configuration; no path is made of it.
 
     Args:
         config: The models.
         metrics: Where loading is counted.
-        poll_seconds: How often to look for new versions. Default 1.
+        poll_seconds: How often to look for new versions; 0 for once. Default 1.
         labels_before_versions: Whether a new label may be given to a version that is
             not available yet. Default False, as in TensorFlow Serving.
         reload_dirs: Directories whose subdirectories `reload` may name as base paths,
             beside those of `config`. Default none.
-        report: Is told of what happens, a line at a time.
+        report: Is told of what happens, a line at a time, by several threads.
         enable_batching: Whether requests of several clients may be answered in one
             batch. Default: by the versions that say that their rows are independent,
             as this project's exports do.
+        num_load_threads: Maximum number of versions that are loaded at once; 0 for no
+            limit. Default 0.
 
     Raises:
         ValueError: If the configuration is wrong.
@@ -58,137 +69,148 @@ class Registry:
         reload_dirs: Sequence[str] = (),
         report: Callable[[str], None] = lambda line: None,
         enable_batching: bool | None = None,
+        num_load_threads: int = 0,
     ) -> None:
-        self._metrics = metrics
         self._poll_seconds = poll_seconds
-        self._labels_before_versions = labels_before_versions
-        self._report = report
-        self._enable_batching = enable_batching
-        self._models: dict[str, VersionedModel] = {}
-        # One thread at a time changes models; requests only read them.
-        self._changing = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._poll, daemon=True)
-        paths = [*reload_dirs, *(model.base_path for model in _models_of(config))]
-        self._roots = {Path(path).resolve() for path in paths}
+        self._has_changed = threading.Event()
+        slots: contextlib.AbstractContextManager[object] = (
+            threading.BoundedSemaphore(num_load_threads)
+            if num_load_threads
+            else contextlib.nullcontext()
+        )
+
+        def make(config: ModelConfig) -> VersionedModel:
+            changed = self._has_changed.set
+            return VersionedModel(
+                config, metrics, report, changed, slots, enable_batching
+            )
+
+        self._set = ModelSet(make, labels_before_versions, report)
+        self._orders: deque[_Order] = deque()
+        self._waiting: list[_Order] = []
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
         try:
-            self._apply(config)
+            models = checked_models(config)
+            paths = [*reload_dirs, *(model.base_path for model in models.values())]
+            self._roots = {resolved(path) for path in paths}
+            self._set.take(models)
         except ServingError as error:
             raise ValueError(error.message) from error
+        self._waiting.append(_Order(models, Future()))
 
-    def start(self) -> None:
-        """Loads what there is, and goes on looking in a thread."""
-        self._update()
+    def start(self) -> "Future[None]":
+        """Begins to load what there is, and goes on looking.
+
+        Returns:
+            Is done when the first attempt to load each version has ended. It raises a
+            `ServingError` if a model has no version that can be loaded.
+        """
+        (first,) = self._waiting
+        first.done.set_running_or_notify_cancel()
         self._thread.start()
+        return first.done
 
-    def stop(self) -> None:
-        """Stops looking and unloads all models."""
-        self._stopping.set()
-        self._thread.join()
-        for model in self._models.values():
-            model.unload()
+    def stop(self, seconds: float = 60.0) -> bool:
+        """Stops looking, ends all loading and unloads all models.
 
-    def _poll(self) -> None:
-        while not self._stopping.wait(self._poll_seconds):
-            self._update()
+        Args:
+            seconds: How long to wait. Default 60.
 
-    def _update(self) -> None:
-        with self._changing:
-            for model in list(self._models.values()):
-                try:
-                    model.update()
-                except Exception as error:
-                    # Such as a file system that fails for a while. What is loaded is
-                    # served, and other models are looked after.
-                    self._report(f"{model.config.name}: {error}")
+        Returns:
+            Whether all has ended. If not, an operation cannot be interrupted.
+        """
+        until = time.monotonic() + seconds
+        self._is_stopping = True
+        self._has_changed.set()
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            return False
+        self._set.end()
+        return self._set.join(until)
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the models."""
-        return sorted(self._models)
-
-    def is_ready(self) -> bool:
-        """Tells whether every model has an available version."""
-        return bool(self._models) and not self._unavailable()
-
-    def _unavailable(self) -> list[str]:
-        models = dict(self._models)
-        return [name for name, model in models.items() if not model.is_available()]
-
-    def reload(self, config: ModelServerConfig) -> None:
+    def reload(
+        self, config: ModelServerConfig, is_trusted: bool = False
+    ) -> "Future[None]":
         """Replaces the configuration, and loads what it asks for.
+
+        A model whose base path changes is answered by the versions that it has until
+        one of the new path is available.
 
         Args:
             config: All models from now on. Their base paths lie in those that the
                 server was started with, or in `reload_dirs`: a client may not have it
                 read other files.
+            is_trusted: Whether they may lie elsewhere, and do so from now on. Default
+                False.
+
+        Returns:
+            Is done when the attempts to load the models have ended. It raises a
+            `ServingError` if the configuration cannot be taken, and nothing changes,
+            or if a model has no version at its base path that can be loaded.
 
         Raises:
-            ServingError: If the configuration is wrong, and nothing changes; or if a
-                model has no version that can be loaded.
+            ServingError: If the configuration is wrong, and nothing changes.
         """
-        for model in _models_of(config):
-            path = Path(model.base_path).resolve()
-            if not any(path.is_relative_to(root) for root in self._roots):
-                raise ServingError(
-                    grpc.StatusCode.PERMISSION_DENIED,
-                    f"The base path {model.base_path!r} lies outside the directories "
-                    "that this server was started with.",
-                )
-        with self._changing:
-            self._apply(config)
-        self._update()
-        missing = self._unavailable()
-        if missing:
-            raise ServingError(
-                grpc.StatusCode.UNKNOWN, f"Not available after loading: {missing}."
-            )
+        models = checked_models(config)
+        if is_trusted:
+            self._roots |= {resolved(model.base_path) for model in models.values()}
+        check_inside(models.values(), self._roots)
+        order = _Order(models, Future())
+        self._orders.append(order)
+        self._has_changed.set()
+        return order.done
 
-    def _apply(self, config: ModelServerConfig) -> None:
-        if config.WhichOneof("config") != "model_config_list":
-            raise invalid("A configuration is a model_config_list.")
-        new = {model.name: model for model in _models_of(config)}
-        if len(new) < len(_models_of(config)) or "" in new:
-            raise invalid("Each model has a name of its own.")
-        for name, model in new.items():
-            if not model.base_path:
-                raise invalid(f"Model {name} has no base_path.")
-            if model.model_platform not in ("", "tensorflow"):
-                raise invalid(
-                    f"The platform of a model is tensorflow. Received: "
-                    f"{model.model_platform!r}"
-                )
-            self._check_labels(name, model)
-        for name in set(self._models) - set(new):
-            self._models.pop(name).unload()
-        for name, model in new.items():
-            there = self._models.get(name)
-            if there and Path(there.config.base_path) == Path(model.base_path):
-                there.config = model
-                continue
-            other = VersionedModel(
-                model, self._metrics, self._report, self._enable_batching
-            )
-            if there:  # It answers until the other one can.
-                other.update()
-            self._models[name] = other
-            if there:
-                there.unload()
+    def _run(self) -> None:
+        next_look = 0.0
+        while not self._is_stopping:
+            self._has_changed.clear()
+            look = time.monotonic() >= next_look
+            while self._orders:
+                self._take(self._orders.popleft())
+                look = True
+            if look:
+                wait = self._poll_seconds or float("inf")
+                next_look = time.monotonic() + wait
+            self._set.update(look)
+            self._waiting = [order for order in self._waiting if not self._told(order)]
+            wait = min(next_look - time.monotonic(), _RETRY_SECONDS)
+            self._has_changed.wait(max(wait, 0))
 
-    def _check_labels(self, name: str, model: ModelConfig) -> None:
-        """A label may only go to a version that can be asked at once."""
-        there = self._models.get(name)
-        for label, version in model.version_labels.items():
-            is_new = there is None or label not in there.config.version_labels
-            if is_new and self._labels_before_versions:
-                continue
-            if there is None or not there.is_available(version):
-                raise ServingError(
-                    grpc.StatusCode.FAILED_PRECONDITION,
-                    f"The label {label!r} of {name} is for version {version}, which is "
-                    "not available yet. Load it first, or allow labels for "
-                    "unavailable models.",
-                )
+    def _take(self, order: _Order) -> None:
+        if not order.done.set_running_or_notify_cancel():
+            return
+        try:
+            self._set.take(order.models)
+        except ServingError as error:
+            order.done.set_exception(error)
+        else:
+            self._waiting.append(order)
+
+    def _told(self, order: _Order) -> bool:
+        """Answers who waits for the models of an order, if there is an answer."""
+        error: ServingError | None
+        try:
+            models = self._set.in_force(order.models)
+            if any(model.is_loading() for model in models):
+                return False
+            error = self._set.unavailable(models)
+        except ServingError as replaced:
+            error = replaced
+        if error:
+            order.done.set_exception(error)
+        else:
+            order.done.set_result(None)
+        return True
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the models."""
+        return self._set.names
+
+    def is_ready(self) -> bool:
+        """Tells whether every model has an available version."""
+        return self._set.is_ready()
 
     def acquire(self, spec: ModelSpec) -> tuple[Version, SavedModel]:
         """Finds the version that a request asks for, which has to release it.
@@ -196,8 +218,7 @@ class Registry:
         Raises:
             ServingError: If there is none.
         """
-        model = self._model(spec)
-        return model.acquire(self._number(model, spec))
+        return self._set.acquire(spec)
 
     def statuses(self, spec: ModelSpec) -> list[Status]:
         """Returns the states of a model's versions.
@@ -205,35 +226,4 @@ class Registry:
         Raises:
             ServingError: If there is no such model or version.
         """
-        model = self._model(spec)
-        return model.statuses(self._number(model, spec))
-
-    def _model(self, spec: ModelSpec) -> VersionedModel:
-        if not spec.name:
-            raise invalid("Missing ModelSpec: the request names no model.")
-        model = self._models.get(spec.name)
-        if model is None:
-            raise ServingError(
-                grpc.StatusCode.NOT_FOUND,
-                f"Servable not found for request: Latest({spec.name})",
-            )
-        return model
-
-    @staticmethod
-    def _number(model: VersionedModel, spec: ModelSpec) -> int | None:
-        """Returns the version that is asked for; None for the latest."""
-        choice = spec.WhichOneof("version_choice")
-        if choice == "version":
-            return int(spec.version.value)
-        if choice == "version_label":
-            labels = model.config.version_labels
-            if spec.version_label not in labels:
-                raise invalid(
-                    f"Unrecognized servable version label: {spec.version_label}"
-                )
-            return int(labels[spec.version_label])
-        return None
-
-
-def _models_of(config: ModelServerConfig) -> list[ModelConfig]:
-    return list(config.model_config_list.config)
+        return self._set.statuses(spec)

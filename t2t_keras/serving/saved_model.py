@@ -19,11 +19,18 @@ MOST_AXES = 64
 """Of an array in NumPy; TensorFlow allows 254."""
 
 
+def new_session() -> tf.compat.v1.Session:
+    """Returns a session to load a SavedModel into; closing it interrupts what runs."""
+    return tf.compat.v1.Session(graph=tf.Graph())
+
+
 class SavedModel:
     """A loaded SavedModel; any that TensorFlow Serving takes.
 
     Args:
         path: The version's directory.
+        session: Of `new_session`, so that another thread can close it while this one
+            loads. Default a new one.
 
     Attributes:
         signature_defs: Its signatures by name.
@@ -32,8 +39,10 @@ class SavedModel:
         ServingError: If it cannot be loaded.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._session = tf.compat.v1.Session(graph=tf.Graph())
+    def __init__(
+        self, path: str | Path, session: tf.compat.v1.Session | None = None
+    ) -> None:
+        self._session = session or new_session()
         try:
             loaded = tf.compat.v1.saved_model.loader.load(
                 self._session, [tf.saved_model.SERVING], str(path)

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import signal
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from t2t_keras.serving.registry import Registry
 from t2t_keras.serving.rest import RestApi
 
 _HEALTH_SECONDS = 0.5
+# What threads are given to end in after the last request.
+_MIN_END_SECONDS, _MAX_END_SECONDS = 0.5, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +89,7 @@ async def serve(
     metrics: Metrics,
     options: ServerOptions,
     report: Callable[[str], None],
-) -> None:
+) -> bool:
     """Serves until SIGTERM or SIGINT, and then ends what has begun.
 
     Args:
@@ -97,6 +100,10 @@ async def serve(
         options: How to listen.
         report: Is told of what happens, a line at a time.
 
+    Returns:
+        Whether all has ended. If not, a thread computes what cannot be interrupted, and
+        would hold up the end of the process.
+
     Raises:
         ValueError: If a port is taken.
     """
@@ -104,16 +111,21 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
     rest_socket = listen(options.host, options.rest_api_port)
     checker = health.aio.HealthServicer()
     grpc_server = _grpc_server(predictor, options, checker)
-    await asyncio.to_thread(registry.start)
+    loaded: asyncio.Future[Any] = asyncio.wrap_future(registry.start())
+    # Which models could be loaded has been reported, and is no reason to end.
+    loaded.add_done_callback(lambda _: loaded.cancelled() or loaded.exception())
+    # As in TensorFlow Serving, the ports open when all models have been tried.
+    await asyncio.wait([loaded, stopped], return_when=asyncio.FIRST_COMPLETED)
     watching = asyncio.create_task(_tell_health(registry, checker))
     http: HttpServer | None = None
     serving: asyncio.Task[None] | None = None
-    if grpc_server:
+    if grpc_server and not stop.is_set():
         await grpc_server.start()
-    if rest_socket:
+    if rest_socket and not stop.is_set():
         http = _http_server(predictor, options)
         serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
         while not http.started and not serving.done():
@@ -124,13 +136,14 @@ async def serve(
                 f"{serving.exception() or 'another server does'}"
             )
     scheme = "https" if options.tls_key else "http"
-    if options.port:
+    if options.port and not stop.is_set():
         report(f"gRPC: {options.host}:{options.port}")
-    if options.rest_api_port:
+    if options.rest_api_port and not stop.is_set():
         report(f"REST and page: {scheme}://{options.host}:{options.rest_api_port}/")
 
-    await stop.wait()
+    await stopped
     report("Stopping: requests that have come are answered ...")
+    until = loop.time() + options.grace
     watching.cancel()
     await checker.enter_graceful_shutdown()
     ends: list[Any] = []
@@ -140,8 +153,13 @@ async def serve(
         http.should_exit = True
         ends.append(serving)
     await asyncio.gather(*ends)
-    await asyncio.to_thread(registry.stop)
-    await asyncio.to_thread(batcher.close)
+    seconds = min(max(until - loop.time(), _MIN_END_SECONDS), _MAX_END_SECONDS)
+    have_ended = await asyncio.to_thread(registry.stop, seconds)
+    # It waits for what is being computed: in a thread that does not hold up the end.
+    closing = threading.Thread(target=batcher.close, daemon=True)
+    closing.start()
+    await asyncio.to_thread(closing.join, seconds)
+    return have_ended and not closing.is_alive()
 
 
 def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:

@@ -24,6 +24,12 @@ def versions_of(base: str | Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def is_version(path: Path) -> bool:
+    """Tells whether a directory holds a SavedModel."""
+    names = ("saved_model.pb", "saved_model.pbtxt")
+    return any((path / name).is_file() for name in names)
+
+
 @contextlib.contextmanager
 def new_version(base: str | Path, version: int = 0) -> Iterator[Path]:
     """Makes a version's directory that takes its name only when it is complete.

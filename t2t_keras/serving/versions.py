@@ -3,141 +3,32 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import grpc
-import tensorflow as tf
-from tensorflow_serving.apis.get_model_status_pb2 import (
-    ModelVersionStatus as Status,
-)
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig
 
 from t2t_keras.serving.errors import ServingError
-from t2t_keras.serving.joint_batches import are_rows_independent
+from t2t_keras.serving.freed_memory import give_back_memory
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.saved_model import SavedModel
-from t2t_keras.serving.version_dirs import versions_of
-from t2t_keras.serving.warmup import read_warmup
-
-_MOST_SECONDS_BETWEEN_ATTEMPTS = 60
-
-
-class Version:
-    """A version of a model, from its loading to its end.
-
-    Args:
-        number: The version.
-        path: Its directory.
-        enable_batching: Whether requests of several clients may be answered in one
-            batch. Default: where the version says that its rows are independent.
-
-    Attributes:
-        joins_requests: Whether they are, for signatures all of whose inputs and
-            outputs have a first axis of any size.
-    """
-
-    def __init__(
-        self, number: int, path: Path, enable_batching: bool | None = None
-    ) -> None:
-        self.number = number
-        self.path = path
-        self.joins_requests = bool(enable_batching)
-        self.state = Status.START
-        self.error: ServingError | None = None
-        self.attempts = 0
-        self.model: SavedModel | None = None
-        self._enable_batching = enable_batching
-        self._tried = 0.0
-        self._users = 0
-        self._lock = threading.Lock()
-
-    def load(self, metrics: Metrics) -> None:
-        """Loads and warms up; a failure is kept in `error`."""
-        self.state = Status.LOADING
-        self.attempts = min(self.attempts + 1, 10)
-        started = time.perf_counter()
-        try:
-            model = SavedModel(self.path)
-            try:
-                self._warm_up(model)
-            except BaseException:
-                model.close()
-                raise
-        except Exception as error:
-            # A broken version must not stop the server: others are served.
-            self.state, self.error = Status.END, ServingError.of(error)
-            self._tried = time.monotonic()
-            metrics.load_attempt_count.inc(str(self.path), "fail")
-            return
-        if self._enable_batching is None:
-            self.joins_requests = are_rows_independent(self.path)
-        self.model, self.error, self.state = model, None, Status.AVAILABLE
-        metrics.load_attempt_count.inc(str(self.path), "success")
-        micros = (time.perf_counter() - started) * 1e6
-        metrics.load_latency.labels(str(self.path)).observe(micros)
-
-    def _warm_up(self, model: SavedModel) -> None:
-        for request in read_warmup(self.path):
-            signature = request.model_spec.signature_name
-            inputs = {name: tf.make_ndarray(x) for name, x in request.inputs.items()}
-            model.check(signature, inputs)
-            model.run(signature, inputs, model.outputs_of(signature, ()))
-
-    def may_retry(self) -> bool:
-        """Tells whether loading failed, and it is time for another attempt.
-
-        Who copies a version to its place may need a while; so attempts go on, further
-        and further apart.
-        """
-        wait = min(2**self.attempts, _MOST_SECONDS_BETWEEN_ATTEMPTS)
-        return self.error is not None and time.monotonic() > self._tried + wait
-
-    def acquire(self) -> SavedModel | None:
-        """Returns the model for a request, or None if it is not available."""
-        with self._lock:
-            if self.state != Status.AVAILABLE:
-                return None
-            self._users += 1
-            return self.model
-
-    def release(self) -> None:
-        """Ends a request; the last one of a version that is unloaded closes it."""
-        with self._lock:
-            self._users -= 1
-        self._close_if_idle()
-
-    def unload(self) -> None:
-        """Takes no more requests, and frees the model once those it has are done."""
-        with self._lock:
-            self.state = Status.UNLOADING
-        self._close_if_idle()
-
-    def _close_if_idle(self) -> None:
-        with self._lock:
-            idle = self.state == Status.UNLOADING and not self._users
-            model, self.model = (self.model, None) if idle else (None, self.model)
-            if idle:
-                self.state = Status.END
-        if model:
-            model.close()
-
-    def status(self) -> Status:
-        """Returns the state as ModelService tells it."""
-        status = Status(version=self.number, state=self.state)
-        status.status.SetInParent()  # OK is told, too.
-        if self.error:
-            status.status.error_code = self.error.code.value[0]
-            status.status.error_message = self.error.message
-        return status
+from t2t_keras.serving.version import Status, Version
+from t2t_keras.serving.version_dirs import is_version, versions_of
 
 
 class VersionedModel:
     """A model of the server's configuration, and its versions.
 
+    One thread calls `update` and what else changes it; any thread may send requests.
+    Each version is loaded and closed in a thread of its own.
+
     Args:
         config: A ModelConfig.
         metrics: Where loading is counted.
         report: Is told of what happens, a line at a time.
+        changed: Is called, by any thread, when `update` has something to do.
+        slots: Is entered by each thread while it loads, to limit how many do.
         enable_batching: As of `Version`.
     """
 
@@ -146,79 +37,185 @@ class VersionedModel:
         config: ModelConfig,
         metrics: Metrics,
         report: Callable[[str], None],
+        changed: Callable[[], None],
+        slots: AbstractContextManager[object],
         enable_batching: bool | None = None,
     ) -> None:
         self.config = config
-        self._enable_batching = enable_batching
         self._metrics = metrics
         self._report = report
+        self._changed = changed
+        self._slots = slots
+        self._enable_batching = enable_batching
         self._versions: dict[int, Version] = {}
+        self._threads: dict[Version, threading.Thread] = {}
+        # What was there when it was looked last, and what was wrong with it.
+        self._wanted: dict[int, Path] = {}
+        self._trouble = ""
 
-    def _wanted(self) -> dict[int, Path]:
-        """Returns the versions that the policy asks for, of those there are."""
-        there = versions_of(self.config.base_path)
+    def look(self) -> None:
+        """Looks which versions there are, and says once what is wrong with them."""
+        try:
+            self._wanted, trouble = self._find()
+        except OSError as error:
+            # Such as a file system that fails for a while. What is loaded is served.
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            self._report(f"{self.config.name}: {trouble}")
+        self._trouble = trouble
+
+    def _find(self) -> tuple[dict[int, Path], str]:
+        """Returns the versions that the policy asks for, and what is wrong if any is.
+
+        Raises:
+            OSError: If the base path cannot be read.
+        """
+        base = Path(self.config.base_path)
+        there = versions_of(base)
         policy = self.config.model_version_policy
+        if not there:
+            return {}, _hint(base)
         if policy.HasField("all"):
-            return there
+            return there, ""
         if policy.HasField("specific"):
-            return {n: there[n] for n in policy.specific.versions if n in there}
+            asked = sorted(set(policy.specific.versions))
+            missing = [number for number in asked if number not in there]
+            found = {number: there[number] for number in asked if number in there}
+            trouble = (
+                f"{base} has the versions {list(there)}, but not {missing}, which "
+                "model_version_policy asks for."
+            )
+            return found, trouble if missing else ""
         number = policy.latest.num_versions or 1
-        return {n: there[n] for n in list(there)[-number:]}
+        return {n: there[n] for n in list(there)[-number:]}, ""
 
     def update(self) -> None:
-        """Loads what is new and then unloads what is not wanted any more.
+        """Begins to load what is new, and to unload what is not wanted any more.
 
         An old version goes only when a wanted one is available, so that there is no
         moment without any.
         """
-        wanted = self._wanted()
+        self._forget()
+        for number, path in self._wanted.items():
+            known = self._versions.get(number)
+            if known and known.may_retry():
+                known.retry()
+            elif known is None or (known.state == Status.END and not known.error):
+                known = self._versions[number] = Version(
+                    number, path, self._enable_batching, self._changed
+                )
+            else:
+                continue
+            self._report(f"{self._title(known)} is being loaded ...")
+            self._begin(self._load, known)
+        old = [v for n, v in self._versions.items() if n not in self._wanted]
+        for version in old:
+            version.cancel()
+        if any(self._versions[number].is_available for number in self._wanted):
+            for version in old:
+                if version.is_available:
+                    self._report(f"{self._title(version)} ends.")
+                    version.unload()
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        for version in self._versions.values():
+            if version.is_idle and version not in self._threads:
+                self._begin(self._close, version)
+
+    def _forget(self) -> None:
+        """Drops versions that have ended and whose directories are gone."""
         for number, version in list(self._versions.items()):
             if version.state == Status.END and not version.path.is_dir():
                 del self._versions[number]
-        for number, path in wanted.items():
-            known = self._versions.get(number)
-            ended = known and known.state == Status.END and not known.error
-            if known is None or ended:
-                known = self._versions[number] = Version(
-                    number, path, self._enable_batching
-                )
-            elif not known.may_retry():
-                continue
-            self._load(known)
-        old = [v for n, v in self._versions.items() if n not in wanted]
-        if any(self._versions[number].model for number in wanted):
-            for version in old:
-                if version.state == Status.AVAILABLE:
-                    self._report(f"{self.config.name}: version {version.number} ends.")
-                    version.unload()
+        for version, thread in list(self._threads.items()):
+            if not thread.is_alive():
+                del self._threads[version]
+
+    def _begin(self, work: Callable[[Version], None], version: Version) -> None:
+        # A daemon: an operation that cannot be interrupted must not hold up the end.
+        thread = threading.Thread(target=work, args=[version], daemon=True)
+        self._threads[version] = thread
+        thread.start()
 
     def _load(self, version: Version) -> None:
-        name = f"{self.config.name}: version {version.number}"
-        self._report(f"{name} is being loaded ...")
-        version.load(self._metrics)
+        with self._slots:
+            version.load(self._metrics)
         if version.error:
-            self._report(f"{name} cannot be loaded: {version.error.message}")
+            message = f"cannot be loaded: {version.error.message}"
+        elif not version.is_available:
+            message = "is not wanted any more; its loading was ended."
         else:
-            self._report(f"{name} is available.")
+            message = "is available."
             if self._enable_batching is None and not version.joins_requests:
-                self._report(
-                    f"{name} does not say that its rows are independent: each request "
-                    "is computed by itself. --enable_batching joins them."
+                message += (
+                    " It does not say that its rows are independent: each request is "
+                    "computed by itself; --enable_batching joins them."
                 )
+        self._report(f"{self._title(version)} {message}")
+        if not version.is_available:
+            give_back_memory()
+        self._changed()
+
+    def _close(self, version: Version) -> None:
+        version.close()
+        give_back_memory()
+        self._report(f"{self._title(version)} is closed, its memory free.")
+        self._changed()
+
+    def _title(self, version: Version) -> str:
+        return f"{self.config.name}: version {version.number}"
 
     def unload(self) -> None:
-        """Unloads all versions."""
+        """Unloads all versions, and ends the loading of others."""
+        self._wanted = {}
         for version in self._versions.values():
-            if version.state == Status.AVAILABLE:
-                version.unload()
+            version.cancel()
+            version.unload()
+
+    def is_over(self) -> bool:
+        """Closes what can be; tells whether nothing is left of what `unload` ended."""
+        self._forget()
+        self._close_idle()
+        return not self._threads and all(
+            version.state == Status.END for version in self._versions.values()
+        )
+
+    def join(self, until: float) -> bool:
+        """Waits until all has ended; to be called after `unload`.
+
+        Args:
+            until: How long, in the seconds of `time.monotonic`.
+
+        Returns:
+            Whether it has.
+        """
+        self.is_over()
+        for thread in self._threads.values():
+            thread.join(max(until - time.monotonic(), 0))
+        return self.is_over()
+
+    def is_loading(self) -> bool:
+        """Tells whether it is not known yet of a wanted version if it can be loaded."""
+        versions = [self._versions.get(number) for number in self._wanted]
+        return not all(v and (v.is_available or v.error) for v in versions)
 
     def is_available(self, number: int | None = None) -> bool:
         """Tells whether a version may be asked, or any."""
         return any(
-            version.state == Status.AVAILABLE
+            version.is_available
             for each, version in list(self._versions.items())
             if number in (None, each)
         )
+
+    def why_unavailable(self) -> str:
+        """Returns what keeps it from having an available version."""
+        errors = [
+            f"version {version.number}: {version.error.message}"
+            for version in self._versions.values()
+            if version.error
+        ]
+        return "; ".join(errors) or self._trouble
 
     def acquire(self, number: int | None = None) -> tuple[Version, SavedModel]:
         """Finds a version for a request, which has to release it.
@@ -258,3 +255,23 @@ class VersionedModel:
                 f"Could not find any versions of{asked} model {self.config.name}",
             )
         return [version.status() for version in versions.values()]
+
+
+def _hint(base: Path) -> str:
+    """Says why a base path has no versions."""
+    if not base.is_dir():
+        return f"there is no directory {base}."
+    if not is_version(base):
+        return (
+            f"{base} has no versions: a version is a subdirectory whose name is a "
+            f"number, such as {base / '1'}."
+        )
+    if base.name.isdecimal():
+        return (
+            f"{base} is itself a version, and has none below it. The base path is the "
+            f"directory above: {base.parent}"
+        )
+    return (
+        f"{base} is itself a SavedModel, and has no versions below it. Move it to a "
+        f"subdirectory whose name is a number: {base / '1'}"
+    )

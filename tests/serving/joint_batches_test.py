@@ -12,8 +12,9 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 from t2t_keras.serving.batching import Batcher
 from t2t_keras.serving.joint_batches import are_rows_independent
 from t2t_keras.serving.metrics import Metrics
+from t2t_keras.serving.model_config import one_model
 from t2t_keras.serving.predictor import Predictor
-from t2t_keras.serving.registry import Registry, one_model
+from t2t_keras.serving.registry import Registry
 
 ROWS = [1.0, 3.0]
 """Of each request; two requests fill a batch."""
@@ -57,7 +58,7 @@ def ask(mixing):
             report=lines.append,
             enable_batching=enable_batching,
         )
-        registry.start()
+        registry.start().result(60)
         predictor = Predictor(registry, batcher, metrics)
 
         async def send():

@@ -13,6 +13,7 @@ import grpc
 import pytest
 import served
 import tensorflow as tf
+from arithmetic import write_arithmetic
 from google.protobuf import text_format
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import (
@@ -24,52 +25,6 @@ from tensorflow_serving.apis import (
 from t2t_keras.cores import usable_cores
 
 SENTENCES = [*exported.LINES[:6], "", "no 7"]
-
-
-class Arithmetic(tf.Module):
-    """A model of no translation, which a test can hold up."""
-
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = tf.Variable(float(factor))
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
-    def scale(self, x):
-        return {"y": x * self.factor, "z": x}
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
-    def mean(self, x):
-        return {"mean": tf.reduce_mean(x)}
-
-    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path")])
-    def wait(self, path):
-        tries = tf.constant(0)
-        while tf.size(tf.io.matching_files(path)) == 0:
-            tries += 1
-        return {"tries": tries}
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, 2], tf.int32, name="a"),
-            tf.TensorSpec([], tf.int32, name="b"),
-        ]
-    )
-    def add(self, a, b):
-        return {"sum": a + b}
-
-
-def write_arithmetic(path, factor):
-    module = Arithmetic(factor)
-    signatures = {
-        "serving_default": module.scale,
-        "mean": module.mean,
-        "wait": module.wait,
-        "add": module.add,
-    }
-    # Under another name first, or a server would see it half written.
-    hidden = path.with_name(f".{path.name}")
-    tf.saved_model.save(module, str(hidden), signatures=signatures)
-    hidden.rename(path)
 
 
 @pytest.fixture(scope="module")
