@@ -100,6 +100,7 @@ def main() -> None:
     """Runs the stage."""
     import tensorflow as tf
 
+    from t2t_keras.serving.admission import Admission
     from t2t_keras.serving.batching import Batcher
     from t2t_keras.serving.freed_memory import keep_for_good
     from t2t_keras.serving.metrics import Metrics
@@ -148,7 +149,10 @@ def main() -> None:
         batcher,
         metrics,
         FLAGS.max_request_rows,
-        FLAGS.max_concurrent_requests,
+        Admission(
+            FLAGS.max_concurrent_requests,
+            max(1 << 30, 4 * FLAGS.max_request_bytes),
+        ),
     )
     keep_for_good()
     asyncio.run(_serve(serve(registry, batcher, predictor, metrics, options, _report)))

@@ -1,14 +1,14 @@
 """A request's way through the server, whichever protocol it came by."""
 
 import asyncio
-import contextlib
 import functools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import grpc
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
+from t2t_keras.serving.admission import Admission
 from t2t_keras.serving.batching import Batcher
 from t2t_keras.serving.errors import ServingError, invalid
 from t2t_keras.serving.metrics import Metrics
@@ -25,7 +25,7 @@ class Predictor:
         batcher: Runs them.
         metrics: Where requests are counted.
         max_rows: The most rows of a request.
-        max_concurrent_requests: The most requests at once; more are refused.
+        admission: Counts the requests. Default one of its own.
     """
 
     def __init__(
@@ -34,33 +34,13 @@ class Predictor:
         batcher: Batcher,
         metrics: Metrics,
         max_rows: int = 1024,
-        max_concurrent_requests: int = 512,
+        admission: Admission | None = None,
     ) -> None:
         self.registry = registry
         self.metrics = metrics
         self._batcher = batcher
         self._max_rows = max_rows
-        self.max_concurrent_requests = max_concurrent_requests
-        self._concurrent = 0
-
-    @contextlib.contextmanager
-    def admit(self) -> Iterator[None]:
-        """Counts a request among those at once, from its body to its answer.
-
-        Raises:
-            ServingError: If there are too many.
-        """
-        if self._concurrent >= self.max_concurrent_requests:
-            raise ServingError(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"More than {self.max_concurrent_requests} requests at once; try again "
-                "later.",
-            )
-        self._concurrent += 1
-        try:
-            yield
-        finally:
-            self._concurrent -= 1
+        self.admission = admission or Admission()
 
     async def predict(
         self,

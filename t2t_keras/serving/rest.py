@@ -157,7 +157,7 @@ class RestApi:
         if match["metadata"]:
             return self._metadata(spec)
         if verb == "predict":
-            with self._predictor.admit():
+            with self._predictor.admission.request():
                 return await self._predict(request, spec)
         if verb:
             raise ServingError(

@@ -156,6 +156,14 @@ class SavedModel:
         }
 
 
+def bytes_of(arrays: Arrays) -> int:
+    """Returns what arrays take in memory, the strings in them included."""
+    return sum(
+        array.nbytes + (sum(map(len, array.flat)) if array.dtype == object else 0)
+        for array in arrays.values()
+    )
+
+
 def _shown(shape: tf.TensorShape) -> str:
     if shape.rank is None:
         return "of any rank"

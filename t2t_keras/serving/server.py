@@ -6,20 +6,17 @@ import signal
 import ssl
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from t2t_keras.serving.batching import Batcher
-from t2t_keras.serving.grpc_service import (
-    ModelService,
-    ParsingInterceptor,
-    PredictionService,
-    TokenInterceptor,
-)
+from t2t_keras.serving.grpc_gate import Gate
+from t2t_keras.serving.grpc_server import grpc_server
+from t2t_keras.serving.grpc_service import ModelService, PredictionService
+from t2t_keras.serving.health import HealthService
 from t2t_keras.serving.http_server import HttpServer, listen
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.predictor import Predictor
@@ -113,18 +110,18 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
     rest_socket = listen(options.host, options.rest_api_port)
-    checker = health.aio.HealthServicer()
-    grpc_server = _grpc_server(predictor, options, checker)
+    health = HealthService()
+    rpc = _grpc_services(predictor, options, health)
     loaded: asyncio.Future[Any] = asyncio.wrap_future(registry.start())
     # Which models could be loaded has been reported, and is no reason to end.
     loaded.add_done_callback(lambda _: loaded.cancelled() or loaded.exception())
     # As in TensorFlow Serving, the ports open when all models have been tried.
     await asyncio.wait([loaded, stopped], return_when=asyncio.FIRST_COMPLETED)
-    watching = asyncio.create_task(_tell_health(registry, checker))
+    watching = asyncio.create_task(_tell_health(registry, health))
     http: HttpServer | None = None
     serving: asyncio.Task[None] | None = None
-    if grpc_server and not stop.is_set():
-        await grpc_server.start()
+    if rpc and not stop.is_set():
+        await rpc.start()
     if rest_socket and not stop.is_set():
         http = _http_server(predictor, options)
         serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
@@ -145,10 +142,10 @@ async def serve(
     report("Stopping: requests that have come are answered ...")
     until = loop.time() + options.grace
     watching.cancel()
-    await checker.enter_graceful_shutdown()
+    health.set(False)
     ends: list[Any] = []
-    if grpc_server:
-        ends.append(grpc_server.stop(options.grace))
+    if rpc:
+        ends.append(rpc.stop(options.grace))
     if http and serving:
         http.should_exit = True
         ends.append(serving)
@@ -175,24 +172,25 @@ def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
     )
 
 
-def _grpc_server(
-    predictor: Predictor, options: ServerOptions, checker: Any
+def _grpc_services(
+    predictor: Predictor, options: ServerOptions, health: HealthService
 ) -> grpc.aio.Server | None:
     if not options.port:
         return None
-    interceptors: list[grpc.aio.ServerInterceptor] = [ParsingInterceptor()]
-    if options.token:
-        interceptors.insert(0, TokenInterceptor(options.token))
-    server = grpc.aio.server(
-        interceptors=interceptors,
-        # Those whose message has not come yet count here; some room for health.
-        maximum_concurrent_rpcs=predictor.max_concurrent_requests + 64,
-        options=[
-            ("grpc.max_receive_message_length", options.max_request_bytes),
-            ("grpc.max_send_message_length", -1),
-            # Two servers on one port would each get some of the requests.
-            ("grpc.so_reuseport", 0),
-        ],
+    gate = Gate(
+        predictor.admission,
+        options.request_timeout,
+        options.max_request_bytes,
+        options.token,
+    )
+    server = grpc_server(
+        gate,
+        options.host,
+        options.port,
+        options.max_request_bytes,
+        options.tls_certificate,
+        options.tls_key,
+        options.tls_client_ca,
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         PredictionService(
@@ -203,36 +201,12 @@ def _grpc_server(
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(
         ModelService(predictor.registry), server
     )
-    health_pb2_grpc.add_HealthServicer_to_server(checker, server)
-    address = f"{options.host}:{options.port}"
-    if ":" in options.host:
-        address = f"[{options.host}]:{options.port}"
-    try:
-        if options.tls_key:
-            server.add_secure_port(address, _credentials(options))
-        else:
-            server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise ValueError(f"{address} cannot be listened on: {error}") from error
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
     return server
 
 
-def _credentials(options: ServerOptions) -> grpc.ServerCredentials:
-    key, certificate = (
-        Path(str(path)).read_bytes()
-        for path in (options.tls_key, options.tls_certificate)
-    )
-    ca = Path(options.tls_client_ca).read_bytes() if options.tls_client_ca else None
-    return grpc.ssl_server_credentials(
-        [(key, certificate)], ca, require_client_auth=ca is not None
-    )
-
-
-async def _tell_health(registry: Registry, checker: Any) -> None:
+async def _tell_health(registry: Registry, health: HealthService) -> None:
     """Keeps the health service at what the models' states are."""
-    status = health_pb2.HealthCheckResponse
     while True:
-        state = status.SERVING if registry.is_ready() else status.NOT_SERVING
-        for service in ("", "tensorflow.serving.PredictionService"):
-            await checker.set(service, state)
+        health.set(registry.is_ready())
         await asyncio.sleep(_HEALTH_SECONDS)

@@ -1,7 +1,7 @@
 """Tensors as protocol buffers: what comes and goes over gRPC."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -9,6 +9,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from t2t_keras.serving.errors import ServingError, invalid, shown
 from t2t_keras.serving.saved_model import MOST_AXES, Arrays
+from t2t_keras.serving.wire import read_varint
 
 _MOST_INPUTS = 1000
 _STRING_BYTES = 8
@@ -50,6 +51,55 @@ _PARTS = {
 of small floats, the integers of quantized values."""
 
 
+class Layout(NamedTuple):
+    """What a TensorProto says that it holds.
+
+    Attributes:
+        label: What to call it in messages.
+        dtype: Of its values.
+        shape: Its size along each axis.
+        number: How many values that is.
+    """
+
+    label: str
+    dtype: tf.DType
+    shape: list[int]
+    number: int
+
+    @property
+    def bytes(self) -> int:
+        """What its array takes, the characters of strings apart."""
+        return self.number * (self.dtype.size or _STRING_BYTES)
+
+
+def layouts(tensors: Mapping[str, TensorProto], max_bytes: int) -> dict[str, Layout]:
+    """Reads what tensors say of themselves, without reading their values.
+
+    A message of a few bytes can claim any shape.
+
+    Args:
+        tensors: By name.
+        max_bytes: The most bytes that their arrays may take together.
+
+    Raises:
+        ServingError: If they would take more, or a shape or dtype is malformed.
+    """
+    if len(tensors) > _MOST_INPUTS:
+        raise invalid(
+            f"A request has at most {_MOST_INPUTS:,} inputs. Received: {len(tensors):,}"
+        )
+    found = {}
+    left = max_bytes
+    for name, tensor in tensors.items():
+        label = f"Input {name[:100]}"
+        dtype, shape = _dtype(label, tensor), _shape(label, tensor)
+        found[name] = Layout(label, dtype, shape, _product(shape, max_bytes))
+        left -= found[name].bytes
+        if left < 0:
+            raise _too_large(found[name], max_bytes)
+    return found
+
+
 def to_arrays(tensors: Mapping[str, TensorProto], max_bytes: int) -> Arrays:
     """Reads the tensors of a request.
 
@@ -58,8 +108,8 @@ def to_arrays(tensors: Mapping[str, TensorProto], max_bytes: int) -> Arrays:
 
     Args:
         tensors: By name.
-        max_bytes: The most bytes that they may take together. They are counted before
-            they are allocated, since a message of a few bytes can claim any shape.
+        max_bytes: The most bytes that their arrays may take together, the strings
+            included, each as often as it is repeated.
 
     Returns:
         Arrays by name; strings are bytes in arrays of objects.
@@ -67,37 +117,30 @@ def to_arrays(tensors: Mapping[str, TensorProto], max_bytes: int) -> Arrays:
     Raises:
         ServingError: If a tensor is malformed, or they are too large.
     """
-    if len(tensors) > _MOST_INPUTS:
-        raise invalid(
-            f"A request has at most {_MOST_INPUTS:,} inputs. Received: {len(tensors):,}"
-        )
+    found = layouts(tensors, max_bytes)
+    left = max_bytes - sum(layout.bytes for layout in found.values())
     arrays: Arrays = {}
-    left = max_bytes
-    for name, tensor in tensors.items():
-        label = f"Input {name[:100]}"
-        dtype = _dtype(label, tensor)
-        shape = _shape(label, tensor)
-        item_bytes = dtype.size or _STRING_BYTES
-        number = _product(shape, left // item_bytes)
-        left -= number * item_bytes
-        strings: Sequence[bytes] = ()
-        if left >= 0 and dtype == tf.string:
-            strings = _strings(label, tensor, number)
-            left -= _characters(strings, number)
-        if left < 0:
-            raise invalid(
-                f"{label} of shape {shown(shape)} makes the inputs take more than a "
-                f"request may have: {max_bytes:,} bytes."
-            )
-        if dtype == tf.string:
-            flat = _repeated(strings, np.dtype(object), number, b"")
+    for name, layout in found.items():
+        if layout.dtype == tf.string:
+            strings = _strings(layout, tensors[name])
+            left -= _characters(strings, layout.number)
+            if left < 0:
+                raise _too_large(layout, max_bytes)
+            flat = _repeated(strings, np.dtype(object), layout.number, b"")
         else:
-            flat = _numbers(label, tensor, dtype, number)
+            flat = _numbers(layout, tensors[name])
         try:
-            arrays[name] = flat.reshape(shape)
+            arrays[name] = flat.reshape(layout.shape)
         except ValueError as error:  # Such as an empty array with a vast axis.
-            raise _wrong(label, dtype, error) from None
+            raise _wrong(layout, error) from None
     return arrays
+
+
+def _too_large(layout: Layout, max_bytes: int) -> ServingError:
+    return invalid(
+        f"The inputs take more than a request may have, {max_bytes:,} bytes. "
+        f"{layout.label} has the shape {shown(layout.shape)}."
+    )
 
 
 def _dtype(label: str, tensor: TensorProto) -> tf.DType:
@@ -132,18 +175,19 @@ def _product(sizes: Sequence[int], most: int) -> int:
     return number
 
 
-def _wrong(label: str, dtype: tf.DType, why: Any) -> ServingError:
-    return invalid(f"{label} is no tensor of {dtype.name}: {why}")
+def _wrong(layout: Layout, why: Any) -> ServingError:
+    return invalid(f"{layout.label} is no tensor of {layout.dtype.name}: {why}")
 
 
-def _numbers(label: str, tensor: TensorProto, dtype: tf.DType, size: int) -> np.ndarray:
-    """Reads the values of all dtypes but strings: `[size]`."""
+def _numbers(layout: Layout, tensor: TensorProto) -> np.ndarray:
+    """Reads the values of all dtypes but strings: `[number]`."""
+    dtype, size = layout.dtype, layout.number
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     content = tensor.tensor_content
     if content and size:
         if len(content) != size * numpy_dtype.itemsize:
             why = f"{len(content):,} bytes for {size:,} values"
-            raise _wrong(label, dtype, why)
+            raise _wrong(layout, why)
         return np.frombuffer(content, numpy_dtype)
     values = getattr(tensor, _FIELDS[dtype.name])
     part = np.dtype(_PARTS.get(dtype.name, numpy_dtype))
@@ -153,7 +197,7 @@ def _numbers(label: str, tensor: TensorProto, dtype: tf.DType, size: int) -> np.
     try:
         flat = _repeated(values, part, size * parts, 0, parts)
     except OverflowError as error:
-        raise _wrong(label, dtype, error) from None
+        raise _wrong(layout, error) from None
     return flat.view(numpy_dtype)
 
 
@@ -172,8 +216,9 @@ def _repeated(
     return array
 
 
-def _strings(label: str, tensor: TensorProto, size: int) -> Sequence[bytes]:
+def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
     """Returns the strings of a tensor, which may be fewer than it has."""
+    size = layout.number
     content = tensor.tensor_content
     if not content or not size:
         return tensor.string_val
@@ -181,30 +226,18 @@ def _strings(label: str, tensor: TensorProto, size: int) -> Sequence[bytes]:
     lengths, start = [], 0
     try:
         for _ in range(size):
-            length, start = _varint(content, start)
+            length, start = read_varint(content, start)
             lengths.append(length)
         if start + sum(lengths) != len(content):
             raise IndexError
     except IndexError:
         why = f"the content is not that of {size:,} strings"
-        raise _wrong(label, tf.string, why) from None
+        raise _wrong(layout, why) from None
     strings = []
     for length in lengths:
         strings.append(content[start : start + length])
         start += length
     return strings
-
-
-def _varint(content: bytes, start: int) -> tuple[int, int]:
-    """Reads a number of seven bits a byte; returns where it ends, too."""
-    value = 0
-    for shift in range(0, 64, 7):
-        byte = content[start]
-        start += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, start
-    raise IndexError
 
 
 def _characters(strings: Sequence[bytes], size: int) -> int:

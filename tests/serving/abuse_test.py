@@ -1,8 +1,10 @@
 """Bad input over real sockets: the right code, no file, and the server stays up."""
 
+import contextlib
 import json
 import shutil
 import sys
+import threading
 
 import abuse
 import exported
@@ -107,6 +109,29 @@ def test_slow_clients_are_not_waited_for_for_ever(server):
         assert body.recv(100).startswith(b"HTTP/1.1 504")
         assert server.get(PREDICT, abuse.GOOD)[0] == 200
         assert headers.recv(100) == b""  # Closed.
+
+
+def test_streams_and_connections_that_send_nothing(server):
+    done = threading.Event()
+
+    def messages():
+        done.wait()
+        yield b""
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(done.set)
+        for _ in range(300):
+            stack.enter_context(abuse.open_socket(server))
+        channel = stack.enter_context(server.channel())
+        silent = [channel.stream_stream(abuse.PREDICT)(messages()) for _ in range(20)]
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        watches = [watch(b"") for _ in range(600)]
+        assert good_answer(server)
+        with server.channel() as other:
+            request = served.predict_request("words", text=["the 7"])
+            assert served.prediction(other).Predict(request, timeout=60).outputs
+        for call in [*silent, *watches]:
+            call.cancel()
 
 
 def test_clients_that_vanish(server):
