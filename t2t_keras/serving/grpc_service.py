@@ -127,8 +127,9 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         context: grpc.aio.ServicerContext,
     ) -> model_management_pb2.ReloadConfigResponse:
         """Replaces the configuration; answers when it has been loaded."""
-        # No thread waits for it: any number of reloads may.
-        await asyncio.wrap_future(self._registry.reload(request.config))
+        # In a thread, as paths are looked up; none waits for the loading itself.
+        loaded = await asyncio.to_thread(self._registry.reload, request.config)
+        await asyncio.wrap_future(loaded)
         return model_management_pb2.ReloadConfigResponse()
 
 
