@@ -16,6 +16,15 @@ flags.DEFINE_string(
     None,
     "File with the API token; the environment variable T2T_TOKEN has it otherwise.",
 )
+flags.DEFINE_string(
+    "tls_certificate",
+    None,
+    "PEM file of a certificate chain. t2t-serve encrypts all that it serves by it; "
+    "t2t-request shows it to a server that demands one.",
+)
+flags.DEFINE_string(
+    "tls_key", None, "PEM file of its key, not encrypted. Both imply TLS."
+)
 
 
 def read_token() -> str | None:

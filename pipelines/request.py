@@ -37,7 +37,7 @@ flags.DEFINE_integer(
     4,
     "How often to send a request again that finds no server, or one that is too busy.",
     0,
-    4,  # As many as gRPC makes.
+    4,
 )
 flags.DEFINE_bool("tls", False, "Encrypt the connection.")
 flags.DEFINE_string(
@@ -87,6 +87,8 @@ def _client() -> "Client":
         retries=FLAGS.retries,
         tls=FLAGS.tls,
         ca_file=FLAGS.tls_ca_file,
+        certificate_file=FLAGS.tls_certificate,
+        key_file=FLAGS.tls_key,
         token=serving.read_token(),
         n_best=FLAGS.n_best > 1,
     )

@@ -88,10 +88,6 @@ flags.DEFINE_float(
     "grace_s", 30.0, "Seconds that requests have to end in after SIGTERM.", 0
 )
 flags.DEFINE_string(
-    "tls_certificate", None, "PEM file of the certificate chain: encrypt everything."
-)
-flags.DEFINE_string("tls_key", None, "PEM file of its key.")
-flags.DEFINE_string(
     "tls_client_ca", None, "PEM file of who signs the certificates clients must have."
 )
 

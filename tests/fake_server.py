@@ -168,13 +168,14 @@ class _HttpServer(http.server.ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def serving(protocol, model, certificate=None):
+def serving(protocol, model, certificate=None, client_ca=None):
     """Serves a model until the block ends.
 
     Args:
         protocol: "grpc" or "rest".
         model: A `Model`.
         certificate: Directory with `cert.pem` and `key.pem`, for TLS.
+        client_ca: File of who signs the certificates that clients must have.
 
     Yields:
         HOST:PORT.
@@ -189,7 +190,11 @@ def serving(protocol, model, certificate=None):
                 pair = [
                     (certificate / f"{n}.pem").read_bytes() for n in ("key", "cert")
                 ]
-                credentials = grpc.ssl_server_credentials([tuple(pair)])
+                credentials = grpc.ssl_server_credentials(
+                    [tuple(pair)],
+                    client_ca.read_bytes() if client_ca else None,
+                    require_client_auth=client_ca is not None,
+                )
                 port = server.add_secure_port("127.0.0.1:0", credentials)
             else:
                 port = server.add_insecure_port("127.0.0.1:0")
@@ -204,6 +209,9 @@ def serving(protocol, model, certificate=None):
         if certificate:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+            if client_ca:
+                context.load_verify_locations(client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
             server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=[0.02])
         thread.start()

@@ -3,23 +3,25 @@
 import abc
 import ipaddress
 import queue
+import random
 import ssl
 import threading
+import time
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 from t2t_keras.decoding.translator import Translation, windows
-from t2t_keras.serving.client_answer import read_answer
+from t2t_keras.serving.client_answer import RequestError, read_answer
+from t2t_keras.serving.tls import load_pair
 
 MOST_RETRIES = 4
-"""As many as gRPC makes, whatever it is asked for."""
 MOST_BACKOFF = 10.0
 """Seconds; a server that asks by Retry-After is waited for longer."""
 
 _LEAST_BACKOFF = 0.01
-"""Below a millisecond, gRPC 1.85 never comes back to a request before its deadline."""
+"""A busy server is not to be asked without a pause."""
 
 _AHEAD = 4
 """Requests, for each at once, that may be answered before an earlier one is."""
@@ -74,9 +76,13 @@ class Client(abc.ABC):
             is too busy: at most `MOST_RETRIES`. Default 4.
         backoff: Seconds before the first retry; each further one waits twice as long
             as the one before, give or take 20%. Default 0.5.
-        tls: Whether the connection is encrypted. Default False.
+        tls: Whether the connection is encrypted. Default: if one of the following
+            files is given.
         ca_file: PEM file of who may sign the server's certificate, for TLS. Default
             whom the system trusts.
+        certificate_file: PEM file of the certificate chain that this client shows a
+            server that demands one. Default none.
+        key_file: PEM file of its key.
         token: API token. Default none.
         n_best: Whether to ask for all hypotheses. Default the best only.
 
@@ -96,6 +102,8 @@ class Client(abc.ABC):
         backoff: float = 0.5,
         tls: bool = False,
         ca_file: str | None = None,
+        certificate_file: str | None = None,
+        key_file: str | None = None,
         token: str | None = None,
         n_best: bool = False,
     ) -> None:
@@ -115,7 +123,12 @@ class Client(abc.ABC):
             )
         if not 0 <= retries <= MOST_RETRIES:
             raise ValueError(f"retries are 0 to {MOST_RETRIES}. Received: {retries}")
-        tls = tls or bool(ca_file)
+        if bool(certificate_file) != bool(key_file):
+            raise ValueError(
+                "A client's certificate and its key go together. Received: "
+                f"{certificate_file} and {key_file}"
+            )
+        tls = tls or bool(ca_file or certificate_file)
         if token and not tls and not self.address.is_loopback:
             raise ValueError(
                 f"The API token would be sent to {server} in the clear: use TLS."
@@ -126,10 +139,13 @@ class Client(abc.ABC):
         self.timeout = timeout
         self.retries = retries
         self.backoff = backoff
-        self.ca_file = ca_file
+        self.certificate_file = certificate_file
+        self.key_file = key_file
         self.token = token
         self.n_best = n_best
-        self._tls_context = _tls_context(ca_file) if tls else None
+        self._tls_context = (
+            _tls_context(ca_file, certificate_file, key_file) if tls else None
+        )
 
     @property
     def signature_name(self) -> str:
@@ -154,8 +170,28 @@ class Client(abc.ABC):
         sentences = list(sentences)
         if not sentences:
             return []
-        outputs = self._predict(sentences)
+        outputs = self._ask(sentences)
         return read_answer(self.server, outputs, len(sentences), self.n_best)
+
+    def _ask(self, sentences: list[str]) -> Mapping[str, Any]:
+        """Sends a request until it is answered, as often and as long as is allowed."""
+        ends = time.monotonic() + self.timeout
+        attempt = 0
+        while True:
+            try:
+                return self._predict(sentences, max(ends - time.monotonic(), 0.001))
+            except RequestError as error:
+                if not error.may_retry or attempt == self.retries:
+                    raise
+                failure = error
+            attempt += 1
+            seconds = failure.retry_after
+            if seconds is None:
+                seconds = min(self.backoff * 2 ** (attempt - 1), MOST_BACKOFF)
+                seconds *= random.uniform(0.8, 1.2)
+            if time.monotonic() + seconds >= ends:
+                raise failure.at_deadline(attempt)
+            time.sleep(seconds)
 
     def stream(
         self,
@@ -211,8 +247,12 @@ class Client(abc.ABC):
             pool.shutdown(wait=False, cancel_futures=True)
 
     @abc.abstractmethod
-    def _predict(self, sentences: list[str]) -> Mapping[str, Any]:
-        """Sends a request; returns the outputs, arrays or lists, by name."""
+    def _predict(self, sentences: list[str], seconds: float) -> Mapping[str, Any]:
+        """Sends a request once; returns the outputs, arrays or lists, by name.
+
+        Raises:
+            RequestError: If there is no answer within so many seconds.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -225,8 +265,13 @@ class Client(abc.ABC):
         self.close()
 
 
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+def _tls_context(
+    ca_file: str | None, certificate_file: str | None, key_file: str | None
+) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # Those of ssl among them.
         raise ValueError(f"{ca_file} holds no certificates: {error}") from error
+    if certificate_file and key_file:
+        load_pair(context, certificate_file, key_file)
+    return context

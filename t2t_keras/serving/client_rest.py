@@ -2,26 +2,23 @@
 
 import base64
 import json
-import math
-import random
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import urllib3
 from urllib3.exceptions import (
+    ConnectTimeoutError,
     HTTPError,
-    MaxRetryError,
+    InvalidHeader,
     NewConnectionError,
-    TimeoutError,
+    ReadTimeoutError,
 )
 
-from t2t_keras.serving.client import MOST_BACKOFF, Client
+from t2t_keras.serving.client import Client
 from t2t_keras.serving.client_answer import INVALID_ANSWER, RequestError
 
-_RETRIED = (429, 502, 503)
 _MOST_CONNECTIONS = 256
 _SHOWN = 500
 """Characters of an answer that is no JSON, in messages."""
@@ -74,12 +71,11 @@ class RestClient(Client):
             else urllib3.PoolManager(**options)
         )
 
-    def _predict(self, sentences: list[str]) -> Mapping[str, Any]:
+    def _predict(self, sentences: list[str], seconds: float) -> Mapping[str, Any]:
         body = {
             "signature_name": self.signature_name,
             "inputs": {"text": [_value(sentence) for sentence in sentences]},
         }
-        ends = time.monotonic() + self.timeout
         try:
             response = self._pool.request(
                 "POST",
@@ -87,24 +83,21 @@ class RestClient(Client):
                 body=json.dumps(body, ensure_ascii=False).encode(),
                 headers=self._headers,
                 redirect=False,
-                timeout=_TimeLeft(ends),
-                retries=_Retries(
-                    total=self.retries,
-                    other=0,  # A certificate does not become better.
-                    allowed_methods=None,
-                    status_forcelist=_RETRIED,
-                    raise_on_status=False,
-                    backoff_factor=self.backoff,
-                    ends=ends,
-                ),
+                timeout=urllib3.Timeout(total=seconds),
+                retries=False,  # `Client` sends again.
             )
-        except HTTPError as error:
-            reason = error.reason if isinstance(error, MaxRetryError) else error
-            is_late = isinstance(reason, (_Late, TimeoutError))
+        except ReadTimeoutError:
+            raise RequestError(
+                self.server, "DEADLINE_EXCEEDED", f"no answer within {seconds:.3g} s"
+            ) from None
+        except ConnectTimeoutError as error:
+            said = f"no connection within {seconds:.3g} s"
             # To urllib3 a refused connection is one that took too long.
-            is_late = is_late and not isinstance(reason, NewConnectionError)
-            code = "DEADLINE_EXCEEDED" if is_late else "UNAVAILABLE"
-            raise RequestError(self.server, code, str(reason)) from None
+            if isinstance(error, NewConnectionError):
+                said = str(error)
+            raise RequestError(self.server, "UNAVAILABLE", said, False) from None
+        except HTTPError as error:
+            raise RequestError(self.server, "UNAVAILABLE", str(error), False) from None
         return self._outputs(response)
 
     def _outputs(self, response: urllib3.BaseHTTPResponse) -> Mapping[str, Any]:
@@ -118,7 +111,9 @@ class RestClient(Client):
             said = answer.get("error") if is_object else None
             code = _CODES.get(response.status, "UNKNOWN")
             said = f"HTTP {response.status}: {said or text.strip()[:_SHOWN]}"
-            raise RequestError(self.server, code, said)
+            raise RequestError(
+                self.server, code, said, retry_after=_retry_after(response)
+            )
         if not is_object or not isinstance(answer.get("outputs"), dict):
             said = f"no named outputs in {text[:_SHOWN]!r}"
             raise RequestError(self.server, INVALID_ANSWER, said)
@@ -129,59 +124,12 @@ class RestClient(Client):
         self._pool.clear()
 
 
-class _Late(HTTPError):
-    """There is no time left for another attempt."""
-
-
-class _TimeLeft(urllib3.Timeout):
-    """What each attempt may take: the time that is left of the request's.
-
-    Args:
-        ends: The request's deadline, in `time.monotonic`'s seconds.
-    """
-
-    def __init__(self, ends: float) -> None:
-        super().__init__(total=max(ends - time.monotonic(), 0.001))
-        self._ends = ends
-
-    def clone(self) -> "_TimeLeft":
-        """Is called for each attempt."""
-        return _TimeLeft(self._ends)
-
-
-class _Retries(urllib3.Retry):
-    """Retries that wait as gRPC does, and end with the request's deadline.
-
-    Args:
-        ends: The deadline, in `time.monotonic`'s seconds.
-        **options: Those of `urllib3.Retry`.
-    """
-
-    def __init__(self, ends: float = math.inf, **options: Any) -> None:
-        super().__init__(**options)
-        self._ends = ends
-
-    def new(self, **changed: Any) -> Self:
-        """Is called for each attempt."""
-        return super().new(ends=self._ends, **changed)
-
-    def get_backoff_time(self) -> float:
-        """Returns how long to wait where the server does not say it."""
-        seconds = self.backoff_factor * 2 ** (len(self.history) - 1)
-        return random.uniform(0.8, 1.2) * min(seconds, MOST_BACKOFF)
-
-    def sleep(self, response: urllib3.BaseHTTPResponse | None = None) -> None:
-        """Waits for the next attempt, unless it would be too late for it."""
-        seconds = None if response is None else self.get_retry_after(response)
-        if seconds is None:
-            seconds = self.get_backoff_time()
-        if time.monotonic() + seconds >= self._ends:
-            last = self.history[-1]
-            raise _Late(
-                f"no time is left for another attempt after {len(self.history)}; the "
-                f"last one: {last.error or f'HTTP {last.status}'}"
-            )
-        time.sleep(seconds)
+def _retry_after(response: urllib3.BaseHTTPResponse) -> float | None:
+    """Returns the seconds after which a server wants to be asked again, if it says."""
+    try:
+        return urllib3.Retry().get_retry_after(response)
+    except InvalidHeader:
+        return None
 
 
 def _quoted(name: str) -> str:

@@ -22,6 +22,7 @@ from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.registry import Registry
 from t2t_keras.serving.rest import RestApi
+from t2t_keras.serving.tls import load_pair
 
 _HEALTH_SECONDS = 0.5
 # What threads are given to end in after the last request.
@@ -68,14 +69,13 @@ class ServerOptions:
             raise ValueError("tls_client_ca goes with tls_certificate and tls_key.")
         if self.tls_key:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            load_pair(context, str(self.tls_certificate), self.tls_key)
             try:
-                context.load_cert_chain(str(self.tls_certificate), self.tls_key)
                 if self.tls_client_ca:
                     context.load_verify_locations(self.tls_client_ca)
             except OSError as error:
                 raise ValueError(
-                    f"The files of TLS cannot be used: {error}. Received: "
-                    f"{self.tls_certificate}, {self.tls_key}, {self.tls_client_ca}"
+                    f"{self.tls_client_ca} holds no certificates: {error}"
                 ) from error
 
 

@@ -165,6 +165,7 @@ def test_what_has_been_answered_is_written_before_an_error(flags, tmp_path):
         (["--server=localhost"], 2, "A server is HOST:PORT"),
         (["--server=example.com:1", "--tls_ca_file="], 2, "in the clear"),
         (["--tls_ca_file=/no/file"], 2, "/no/file holds no certificates"),
+        (["--tls_key=/no/file"], 2, "A client's certificate and its key go together"),
         (["--token_file=/no/file"], 2, "--token_file=/no/file"),
         (["--model_name="], 2, "A model_name is needed"),
         (["--server="], 2, "--server must be given"),

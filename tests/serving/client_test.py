@@ -2,6 +2,8 @@
 
 import contextlib
 import itertools
+import socket
+import subprocess
 import sys
 import threading
 
@@ -31,9 +33,9 @@ def connect(protocol):
     """Returns a function that serves a model and returns a client of it."""
     with contextlib.ExitStack() as stack:
 
-        def connect(model, certificate=None, name="upper", **options):
+        def connect(model, certificate=None, name="upper", client_ca=None, **options):
             server = stack.enter_context(
-                fake_server.serving(protocol, model, certificate)
+                fake_server.serving(protocol, model, certificate, client_ca)
             )
             client = KINDS[protocol](server, name, **{"backoff": 0.01, **options})
             return stack.enter_context(client)
@@ -159,6 +161,26 @@ def test_nobody_listens(protocol):
     client.close()
 
 
+def test_a_server_that_is_down_is_not_called_slow(protocol):
+    """Even if the deadline comes before the last retry."""
+    (port,) = command.free_ports(1)
+    with KINDS[protocol](f"localhost:{port}", "upper", timeout=1, backoff=9) as client:
+        error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "refused. Nothing listens there" in str(error)
+
+
+def test_a_host_that_does_not_connect_is_not_called_slow():
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        with GrpcClient(server, "upper", timeout=0.3) as client:
+            error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "no connection within 0.3 s. The host does not answer" in str(error)
+
+
 def test_answers_that_are_no_translations(connect):
     for outputs in (
         {"y": ["a"]},
@@ -212,6 +234,58 @@ def test_tls_trusts_whom_it_is_told(connect, certificates):
         error = refusal(lambda wrong=wrong: wrong.translate(["a"]))
         assert error.code == "UNAVAILABLE"
     assert len(model.asked) == 1
+
+
+def test_a_wrong_authority_is_named_and_not_tried_again(connect, certificates):
+    own, other = certificates
+    ca_file = str(other / "cert.pem")
+    # A retry would not begin within the time of any test.
+    client = connect(Model(), own, ca_file=ca_file, backoff=1e6, timeout=1e9)
+    error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "The server's certificate is not trusted" in str(error)
+
+
+def test_a_client_shows_its_certificate(connect, certificates):
+    own, other = certificates
+    options = {"ca_file": str(own / "cert.pem"), "client_ca": other / "cert.pem"}
+    pair = {"certificate_file": other / "cert.pem", "key_file": other / "key.pem"}
+    model = Model()
+    client = connect(model, own, **options, **pair)
+    assert client.translate(["a"])[0][0].text == "A"
+    for wrong in (
+        {},
+        {"certificate_file": own / "cert.pem", "key_file": own / "key.pem"},
+    ):
+        client = connect(model, own, retries=0, **options, **wrong)
+        error = refusal(lambda client=client: client.translate(["a"]))
+        assert error.code == "UNAVAILABLE"
+        assert "refused" not in str(error)
+    assert len(model.asked) == 1
+
+
+def test_a_certificate_that_cannot_be_used(protocol, certificates):
+    own, other = certificates
+    certificate, key = own / "cert.pem", own / "key.pem"
+    encrypted = own / "encrypted.pem"
+    subprocess.run(
+        [
+            *("openssl", "rsa", "-aes128", "-passout", "pass:secret"),
+            *("-in", key, "-out", encrypted),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    for files, message in (
+        ((certificate, None), "go together"),
+        ((certificate, other / "key.pem"), "cannot be used"),
+        ((certificate, "/no/file"), "cannot be used"),
+        ((certificate, encrypted), "the key is encrypted"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            KINDS[protocol](
+                "localhost:1", "upper", certificate_file=files[0], key_file=files[1]
+            )
 
 
 def test_requests_at_once_are_answered_in_order(connect):
