@@ -16,7 +16,7 @@ import contextlib
 import json
 import math
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +28,15 @@ from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.files import is_locked, locked, write_atomically
 from t2t_keras.layers.initializers import weights_to_be_loaded
-from t2t_keras.training.averaging import average_weights
-from t2t_keras.training.checkpoints import (
-    CheckpointStore,
+from t2t_keras.same_training import check_same_training
+from t2t_keras.training.arrays import (
+    DamagedCheckpoint,
     assign_arrays,
     load_arrays,
     save_arrays,
 )
+from t2t_keras.training.averaging import average_weights
+from t2t_keras.training.checkpoints import CheckpointStore
 from t2t_keras.transformer import Transformer
 
 FORMAT = 2
@@ -109,7 +111,7 @@ class ModelDir:
         run: dict[str, Any],
         data: PreparedData,
     ) -> None:
-        """Makes the directory, or makes sure that it belongs to the same training.
+        """Makes the directory, or updates it for the same training.
 
         Args:
             model: The arguments of `Transformer`.
@@ -129,7 +131,7 @@ class ModelDir:
             "data": data.manifest,
         }
         if (self.path / _CONFIG).is_file():
-            self._check_same_training(config, data)
+            self.check_same_training(model, training, data)
             self._write_config(config)
             return
         self.path.mkdir(parents=True, exist_ok=True)
@@ -147,32 +149,12 @@ class ModelDir:
             self.path / _CONFIG, json.dumps(config, indent=2).encode() + b"\n"
         )
 
-    def _check_same_training(self, wanted: dict[str, Any], data: PreparedData) -> None:
-        there = self.config
-        trained_with = there["data"]["vocabulary_fingerprint"]
-        if trained_with != data.tokenizers.fingerprint:
-            raise ValueError(
-                f"{data.data_dir} was prepared with another vocabulary "
-                f"({data.tokenizers.fingerprint}) than the model in {self.path} was "
-                f"trained with ({trained_with}). Prepare the data with "
-                f"--vocabulary_from={self.path}, or choose another --model_dir."
-            )
-        if there["data"]["splits"]["train"] != wanted["data"]["splits"]["train"]:
-            raise ValueError(
-                f"{data.data_dir} holds other training data than the model in "
-                f"{self.path} was trained on. Choose another --model_dir."
-            )
-        differences = [
-            f"{name} is {there[section].get(name)!r} there and {value!r} here"
-            for section in ("model", "training")
-            for name, value in wanted[section].items()
-            if there[section].get(name) != value
-        ]
-        if differences:
-            raise ValueError(
-                f"{self.path} holds a model of other arguments: "
-                f"{'; '.join(differences)}. Choose another --model_dir."
-            )
+    def check_same_training(
+        self, model: dict[str, Any], training: dict[str, Any], data: PreparedData
+    ) -> None:
+        """Raises a `ValueError` as `initialize` does, and writes nothing."""
+        if (self.path / _CONFIG).is_file():
+            check_same_training(self.path, self.config, model, training, data)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -245,9 +227,39 @@ class ModelDir:
         save_arrays(self.averaged_path, {**weights, _STEP: np.array(there[-1])})
         return steps
 
+    def checkpoint_to_resume(self, report: Callable[[str], None]) -> int | None:
+        """Finds the checkpoint that training continues from.
+
+        Args:
+            report: As of `CheckpointStore.newest_whole`.
+
+        Returns:
+            Its step, or None if training starts from the beginning.
+
+        Raises:
+            ValueError: If there are weights or checkpoints, but none from which
+                training can continue. It would replace them with those of another.
+        """
+        step = self.checkpoints.newest_whole(report)
+        averages = [p for p in (self.averaged_path, self.ema_path) if p.is_file()]
+        if step is None and averages:
+            raise ValueError(
+                f"{self.path} has weights, but no checkpoint to continue from. To "
+                f"start a new training from them, pass --init_from={self.path} and "
+                "another --model_dir. To start over here, remove "
+                f"{' and '.join(map(str, averages))}."
+            )
+        return step
+
     def save_ema(self, arrays: dict[str, np.ndarray], step: int) -> None:
         """Writes the exponential average as it was after a step."""
         save_arrays(self.ema_path, {**arrays, _STEP: np.array(step)})
+
+    def has_current_ema(self) -> bool:
+        """Tells whether the exponential average is not older than the checkpoints."""
+        with contextlib.suppress(DamagedCheckpoint):
+            return self._is_up_to_date(self.ema_path)
+        return False
 
     def _is_up_to_date(self, path: Path) -> bool:
         """Tells whether there is an average that training did not go on after."""

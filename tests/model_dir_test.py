@@ -140,6 +140,38 @@ def test_the_exponential_average_stands_in_for_the_newest(model_dir, arguments):
     assert model_dir.weights_path("ema") == model_dir.ema_path
 
 
+def test_an_exponential_average_that_is_lost_or_behind_is_noticed(model_dir, arguments):
+    model = save(model_dir, arguments, 3, 2.0)
+    weights = {v.path: v.numpy() for v in model.variables}
+    assert not model_dir.has_current_ema()
+    model_dir.save_ema(weights, 2)
+    assert not model_dir.has_current_ema()
+    model_dir.save_ema(weights, 3)
+    assert model_dir.has_current_ema()
+    model_dir.ema_path.write_bytes(b"damaged")
+    assert not model_dir.has_current_ema()
+
+
+@pytest.mark.parametrize("kind", ["averaged", "ema"])
+def test_a_directory_of_an_average_alone_is_not_trained_in(model_dir, arguments, kind):
+    assert model_dir.checkpoint_to_resume(print) is None
+    model = save(model_dir, arguments, 3, 2.0)
+    assert model_dir.checkpoint_to_resume(print) == 3
+    if kind == "averaged":
+        model_dir.average(1)
+    else:
+        model_dir.save_ema({v.path: v.numpy() for v in model.variables}, 3)
+    assert model_dir.checkpoint_to_resume(print) == 3
+    shutil.rmtree(model_dir.checkpoints.directory)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="pass --init_from=") as said:
+            model_dir.checkpoint_to_resume(print)
+    assert f"remove {model_dir.path / kind}.npz." in str(said.value)
+    assert model_dir.load_model()
+    (model_dir.path / f"{kind}.npz").unlink()
+    assert model_dir.checkpoint_to_resume(print) is None
+
+
 def test_a_second_training_is_refused_until_the_first_has_ended(model_dir):
     with model_dir.lock():
         assert model_dir.is_locked()

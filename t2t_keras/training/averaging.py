@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.training.checkpoints import load_arrays
+from t2t_keras.training.arrays import load_arrays
 
 
 def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:

@@ -1,12 +1,10 @@
-"""Checkpoints: files of named arrays that appear whole or not at all.
+"""Checkpoints: what is kept of a run, and from which of them it continues.
 
 Weights and the rest of the state (optimizer, place in the data) are files of their
-own: averaging wants many weights, going on wants one state. Both are NumPy archives,
-whose members carry checksums, readable without this package.
+own: averaging wants many weights, going on wants one state.
 """
 
 import contextlib
-import errno
 import json
 import math
 import re
@@ -17,91 +15,19 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_keras.files import atomic_writer
+from t2t_keras.training.arrays import (
+    DamagedCheckpoint,
+    assign_arrays,
+    load_arrays,
+    save_arrays,
+    variable_arrays,
+)
 
 LARGER_IS_BETTER = ("val_accuracy", "val_bleu")
 
-_WEIGHTS = re.compile(r"weights-(\d{8})\.npz")
-_NAMES = "names"
+_STATES_KEPT = 3
 _METRICS = "metrics"
 _PROGRESS = "progress"
-
-
-def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
-    """Writes named arrays into a file that appears whole or not at all."""
-    with atomic_writer(path) as file:
-        names = np.array(json.dumps(sorted(arrays)))
-        np.savez(file, **arrays, **{_NAMES: names})  # type: ignore[arg-type]
-
-
-class DamagedCheckpoint(ValueError):
-    """A file that does not hold what was written to it."""
-
-
-def load_arrays(
-    path: str | Path, names: Iterable[str] | None = None
-) -> dict[str, np.ndarray]:
-    """Reads named arrays.
-
-    Args:
-        path: The file.
-        names: Which of them to read, if they are there. Default all.
-
-    Raises:
-        DamagedCheckpoint: If the file is damaged.
-        ValueError: If it is missing.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if names is not None:
-                return {name: archive[name] for name in {*names} & {*archive.files}}
-            arrays = {name: archive[name] for name in archive.files}
-    except FileNotFoundError as error:
-        raise ValueError(f"No such checkpoint: {path}") from error
-    except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # Sent to a place that is none.
-            raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
-        raise  # The disk's or the network's fault, not the file's.
-    except Exception as error:  # zipfile, zlib and NumPy raise what they like.
-        raise DamagedCheckpoint(
-            f"The checkpoint {path} is damaged: {error}."
-        ) from error
-    # The contents have checksums in the file; their names have not.
-    written = arrays.pop(_NAMES, None)
-    if written is None or sorted(arrays) != json.loads(str(written)):
-        raise DamagedCheckpoint(f"The checkpoint {path} is damaged: names are lost.")
-    return arrays
-
-
-def variable_arrays(variables: Iterable[keras.Variable]) -> dict[str, np.ndarray]:
-    """Returns the values of variables under their paths."""
-    return {variable.path: variable.numpy() for variable in variables}
-
-
-def assign_arrays(
-    variables: Iterable[keras.Variable], arrays: dict[str, np.ndarray], origin: Any
-) -> None:
-    """Gives variables the values that a file holds under their paths.
-
-    Args:
-        variables: The variables, all of which must be in the file.
-        arrays: The file's content; more than the variables is no error.
-        origin: The file's name, for the message.
-
-    Raises:
-        ValueError: If a variable is missing or has another shape.
-    """
-    variables = list(variables)
-    for variable in variables:
-        array = arrays.get(variable.path)
-        if array is None or array.shape != tuple(variable.shape):
-            raise ValueError(
-                f"{origin} was made by another model: {variable.path} should have the "
-                f"shape {tuple(variable.shape)}, but "
-                + ("is missing." if array is None else f"has {array.shape}.")
-            )
-    for variable in variables:
-        variable.assign(arrays[variable.path])
 
 
 class CheckpointStore:
@@ -138,13 +64,19 @@ class CheckpointStore:
     @staticmethod
     def step_of(path: Path) -> int | None:
         """Returns the step that a file of weights is named after, if it is."""
-        match = _WEIGHTS.fullmatch(path.name)
-        return int(match[1]) if match else None
+        return _step_of(path, "weights")
 
     def steps(self) -> list[int]:
         """Returns the steps of all weights, ascending."""
-        steps = map(self.step_of, self.directory.glob("*.npz"))
+        return self._steps_of("weights")
+
+    def _steps_of(self, kind: str) -> list[int]:
+        steps = (_step_of(path, kind) for path in self.directory.glob("*.npz"))
         return sorted(step for step in steps if step is not None)
+
+    def _resumable(self) -> list[int]:
+        """Returns the steps that have both weights and state, ascending."""
+        return sorted({*self.steps()} & {*self._steps_of("state")})
 
     def best_steps(self, number: int, metric: str | None = None) -> list[int]:
         """Returns the steps of the best weights, the best first.
@@ -195,24 +127,35 @@ class CheckpointStore:
                 checkpoints are left as they are.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        weights = variable_arrays(variables)
-        weights[_METRICS] = np.array(json.dumps(metrics or {}))
-        save_arrays(self.weights_path(step), weights)
+        # The state comes first: a run that is killed in between leaves a state alone,
+        # which is of no value, and never weights from which it cannot continue.
+        # Weights that had this name already do not belong to the new state.
+        self.weights_path(step).unlink(missing_ok=True)
         state = variable_arrays(state_variables)
         state[_PROGRESS] = np.array(json.dumps(progress))
         save_arrays(self.state_path(step), state)
-        self._remove_unwanted()
+        weights = variable_arrays(variables)
+        weights[_METRICS] = np.array(json.dumps(metrics or {}))
+        try:
+            save_arrays(self.weights_path(step), weights)
+        except BaseException:
+            self.state_path(step).unlink(missing_ok=True)
+            raise
+        self._remove_unwanted(step)
         return self.weights_path(step)
 
-    def _remove_unwanted(self) -> None:
-        steps = self.steps()
+    def _remove_unwanted(self, step: int) -> None:
+        """Removes what is not to be kept after a step; what is newer stays."""
+        steps = [each for each in self.steps() if each <= step]
         wanted = {*steps[-self.keep :], *self.best_steps(self.keep_best)}
-        for step in steps:
-            if step not in wanted:
-                self.weights_path(step).unlink(missing_ok=True)
+        for each in steps:
+            if each not in wanted:
+                self.weights_path(each).unlink(missing_ok=True)
         # The newest may turn out to be damaged, and so may the one before.
-        for path in sorted(self.directory.glob("state-*.npz"))[:-3]:
-            path.unlink(missing_ok=True)
+        kept = [each for each in self._resumable() if each <= step][-_STATES_KEPT:]
+        for each in self._steps_of("state"):
+            if each <= step and each not in kept:
+                self.state_path(each).unlink(missing_ok=True)
 
     def remove_half_written(self) -> None:
         """Removes what a killed run had not finished; it must be over."""
@@ -223,33 +166,65 @@ class CheckpointStore:
         """Finds the checkpoint to go on from, and puts damaged newer ones aside.
 
         Args:
-            report: Receives a line of text for every checkpoint that is damaged.
+            report: Receives a line of text for every file that is damaged, and for
+                newer weights without a state.
 
         Returns:
             Its step, or None if there is no checkpoint.
 
         Raises:
-            ValueError: If there are checkpoints, and all of them are damaged.
+            ValueError: If there are checkpoints, but all of them are damaged or lack
+                their state; so too ever after, until somebody removes them.
         """
-        resumable = [step for step in self.steps() if self.state_path(step).is_file()]
-        for step in reversed(resumable):
-            paths = self.weights_path(step), self.state_path(step)
-            try:
-                for path in paths:
-                    load_arrays(path)
-            except DamagedCheckpoint as error:
-                report(f"{error} Going on from the one before.")
+        damaged: list[Path] = []
+        newer: list[int] = []
+        for step in reversed(self._resumable()):
+            found = self._damaged_files(step, report)
+            if not found:
                 # Steps to come must not be taken for those of another course.
-                for path in paths:
-                    path.rename(path.with_suffix(".damaged"))
-                continue
-            return step
-        if resumable:
-            raise ValueError(
-                f"All checkpoints in {self.directory} are damaged. Remove them, or "
-                "choose another --model_dir."
-            )
+                for each in newer:
+                    _put_aside([self.weights_path(each), self.state_path(each)])
+                if without := [each for each in self.steps() if each > step]:
+                    report(
+                        f"The weights of step {without[-1]:,} in {self.directory} have "
+                        "no state to continue from: they are left as they are."
+                    )
+                return step
+            damaged += found
+            newer.append(step)
+        # What is whole keeps its name: weights can still be translated with.
+        _put_aside(damaged)
+        self._refuse_remains()
         return None
+
+    def _damaged_files(self, step: int, report: Callable[[str], None]) -> list[Path]:
+        damaged = []
+        for path in (self.weights_path(step), self.state_path(step)):
+            try:
+                load_arrays(path)
+            except DamagedCheckpoint as error:
+                report(f"{error} It is put aside as *.damaged.")
+                damaged.append(path)
+        return damaged
+
+    def _refuse_remains(self) -> None:
+        """Raises a `ValueError` if there are checkpoints, none of which is whole."""
+        damaged = any(self.directory.glob("*.damaged"))
+        steps = self.steps()
+        if not damaged and not steps:
+            return
+        reason = (
+            f"All checkpoints in {self.directory} are damaged (*.damaged)."
+            if damaged
+            else f"There are weights in {self.directory}, but no state (state-*.npz) "
+            "that belongs to them, which is needed to continue."
+        )
+        if steps:
+            reason += (
+                f" To start a new training from the weights of step {steps[-1]:,}, "
+                f"pass --init_from={self.directory.parent} and another --model_dir."
+            )
+        raise ValueError(f"{reason} To start over here, remove {self.directory}.")
 
     def progress(self, step: int) -> dict[str, Any]:
         """Returns the `progress` that was saved with a checkpoint.
@@ -285,3 +260,13 @@ class CheckpointStore:
         assign_arrays(variables, weights, self.weights_path(step))
         assign_arrays(state_variables, state, self.state_path(step))
         return json.loads(str(state[_PROGRESS]))
+
+
+def _step_of(path: Path, kind: str) -> int | None:
+    match = re.fullmatch(rf"{kind}-(\d{{8,}})\.npz", path.name)
+    return int(match[1]) if match else None
+
+
+def _put_aside(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.rename(path.with_suffix(".damaged"))

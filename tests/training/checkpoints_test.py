@@ -8,13 +8,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import Transformer
+from t2t_keras.training.arrays import DamagedCheckpoint, load_arrays, save_arrays
 from t2t_keras.training.averaging import average_weights
-from t2t_keras.training.checkpoints import (
-    CheckpointStore,
-    DamagedCheckpoint,
-    load_arrays,
-    save_arrays,
-)
+from t2t_keras.training.checkpoints import CheckpointStore
 from t2t_keras.training.optimizer import Adam
 
 SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 2}
@@ -117,10 +113,6 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(tmp_path, part)
     assert f"{part}-00000003.npz is damaged" in lines[0]
     # The steps to come are not mistaken for those of the damaged course.
     assert store.steps() == [1, 2]
-    for step in (1, 2):
-        store.state_path(step).write_bytes(b"")
-    with pytest.raises(ValueError, match=r"All checkpoints in .* are damaged"):
-        restore(store, model, optimizer)
 
 
 def test_no_flipped_bit_goes_unseen(tmp_path):
