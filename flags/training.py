@@ -2,6 +2,8 @@
 
 from absl import flags
 
+FLAGS = flags.FLAGS
+
 flags.DEFINE_float("train_epochs", None, "Passes over the data to train for.", 0)
 flags.DEFINE_float("train_tokens", None, "Tokens of both sides to train for.", 0)
 flags.DEFINE_float("train_minutes", None, "Minutes to train for.", 0)
@@ -40,7 +42,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "early_stop_patience",
     None,
-    "Validations without a better figure before the end.",
+    "Validations in a row without a better figure after which training ends [never]. "
+    "A larger number, or none, continues a run that ended so.",
     1,
 )
 flags.DEFINE_integer("bleu_sentences", 200, "Dev sentences decoded for BLEU.", 0)
@@ -55,3 +58,20 @@ flags.DEFINE_enum(
 flags.DEFINE_list(
     "profile_steps", [], "First and last step to profile, for TensorBoard's profiler."
 )
+
+
+def profile_steps() -> tuple[int, int] | None:
+    """Returns the first and the last step to profile, if any.
+
+    Raises:
+        ValueError: If the flag does not name two steps.
+    """
+    steps = FLAGS.profile_steps
+    if not steps:
+        return None
+    if len(steps) != 2 or not all(step.isdecimal() for step in steps):
+        raise ValueError(
+            "--profile_steps is the first and the last step to profile, such as 10,12. "
+            f"Received: {','.join(steps)}"
+        )
+    return int(steps[0]), int(steps[1])

@@ -21,6 +21,11 @@ class Progress(keras.callbacks.Callback):
         checkpoint_minutes: Minutes between them otherwise.
         interrupted: Tells whether this process was asked to stop.
         is_chief: Whether this worker's clock counts.
+
+    Attributes:
+        position: Place in the data.
+        epoch: Number of the interval between two validations, from 0, counted over
+            all processes of the run: what callbacks know as the epoch.
     """
 
     def __init__(
@@ -34,6 +39,7 @@ class Progress(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self.position = Position()
+        self.epoch = 0
         self._budget = budget
         self._trainer = trainer
         self._checkpoint_steps = checkpoint_steps
@@ -41,8 +47,8 @@ class Progress(keras.callbacks.Callback):
         self._interrupted = interrupted
         self._is_chief = is_chief
         self._epochs = self._tokens = 0.0
-        self._minutes_before = 0.0
-        self._started = self._interval_started = time.monotonic()
+        self._minutes_before = self._minutes_validated = 0.0
+        self._started = time.monotonic()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Takes over what `state` returned in an earlier run."""
@@ -50,6 +56,9 @@ class Progress(keras.callbacks.Callback):
         self._epochs = state["epochs"]
         self._tokens = state["tokens"]
         self._minutes_before = state["minutes"]
+        # Earlier versions did not save these two.
+        self._minutes_validated = state.get("minutes_validated", state["minutes"])
+        self.epoch = state.get("epoch", 0)
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint has to keep."""
@@ -58,6 +67,8 @@ class Progress(keras.callbacks.Callback):
             "epochs": self._epochs,
             "tokens": self._tokens,
             "minutes": self._minutes(),
+            "minutes_validated": self._minutes_validated,
+            "epoch": self.epoch,
         }
 
     def _minutes(self) -> float:
@@ -82,7 +93,7 @@ class Progress(keras.callbacks.Callback):
 
     def votes(self) -> Votes:
         """Tells what is to be done after the next step."""
-        interval = (time.monotonic() - self._interval_started) / 60
+        interval = self._minutes() - self._minutes_validated
         if self._checkpoint_steps:
             validate = (self._trainer.step + 1) % self._checkpoint_steps == 0
         else:
@@ -93,9 +104,22 @@ class Progress(keras.callbacks.Callback):
             interrupt=self._interrupted(),
         )
 
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Starts the clock of an interval, when the validation before it is over."""
-        self._interval_started = time.monotonic()
+    def is_regular(self) -> bool:
+        """Tells whether a validation now is one of those at regular intervals.
+
+        With a number of steps between them, the validation at the end of the budget
+        may be an extra one, which a run with a larger budget does not have.
+        """
+        return (
+            not self._checkpoint_steps
+            or self._trainer.step % self._checkpoint_steps == 0
+        )
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Ends an interval, unless the validation is an extra one."""
+        if self.is_regular():
+            self.epoch = epoch + 1
+            self._minutes_validated = self._minutes()
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None

@@ -174,7 +174,6 @@ def _bleu_tokenizer(target_lang: str) -> "TokenizerChoice":
 def _check_values(values: dict[str, Any], data: Any) -> None:
     """Brings the values in line with the data, or says why they cannot be."""
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.pipelines.training_run import profile_steps
 
     if Path(FLAGS.model_dir).resolve() == data.data_dir.resolve():
         raise ValueError(
@@ -200,7 +199,7 @@ def _check_values(values: dict[str, Any], data: Any) -> None:
             raise ValueError(
                 "--early_stop_metric=val_bleu needs --bleu_sentences. Received: 0"
             )
-    profile_steps()
+    training.profile_steps()
 
 
 def run() -> None:

@@ -12,6 +12,7 @@ from t2t_keras.data.batching import Batching
 from t2t_keras.data.examples import Examples
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.data.translation import training_dataset
+from t2t_keras.flags import training
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.pipelines import interrupts
 from t2t_keras.pipelines.progress import Progress
@@ -19,8 +20,8 @@ from t2t_keras.pipelines.reporting import Reporter, describe_start
 from t2t_keras.pipelines.training_data import dump_batch
 from t2t_keras.pipelines.validation import Validation
 from t2t_keras.training import callbacks
+from t2t_keras.training.arrays import load_arrays
 from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.checkpoints import load_arrays
 from t2t_keras.training.loop import fit
 from t2t_keras.training.strategy import lost_workers_named
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
@@ -69,11 +70,6 @@ class TrainingRun:
         self._config = config
         self._reporter = reporter
         self._is_chief = is_chief
-        self._stopping = (
-            callbacks.EarlyStopping(FLAGS.early_stop_metric, FLAGS.early_stop_patience)
-            if FLAGS.early_stop_patience
-            else None
-        )
         dump = dump_batch(
             examples, batching, data, model_dir.path / "skipped", is_chief
         )
@@ -91,12 +87,10 @@ class TrainingRun:
         trainer, reporter = self._trainer, self._reporter
         with contextlib.ExitStack() as stack:
             stack.enter_context(lost_workers_named(self._model_dir.path))
+            newest = None
             if self._is_chief:
                 stack.enter_context(self._model_dir.lock())
-                self._model_dir.initialize(**self._config, data=self._data)
-                self._model_dir.check_space(
-                    [*trainer.model.variables, *trainer.state_variables]
-                )
+                newest = self._enter_model_dir()
             interrupted = stack.enter_context(interrupts.asked_to_stop())
             stack.callback(reporter.close)
             progress = Progress(
@@ -107,9 +101,34 @@ class TrainingRun:
                 interrupted,
                 self._is_chief,
             )
-            if ended := self._restore(progress):
-                reporter.message(ended)
-                return 0
+            stopping = callbacks.EarlyStopping(
+                FLAGS.early_stop_metric,
+                FLAGS.early_stop_patience,
+                progress.is_regular,
+            )
+            saving = callbacks.SaveCheckpoint(
+                self._model_dir.checkpoints,
+                trainer,
+                lambda: {
+                    **progress.state(),
+                    "early_stopping": stopping.state(),
+                    "skipped_in_a_row": self._skipped.in_a_row,
+                },
+                self._model_dir.save_ema if trainer.ema else None,
+            )
+            self._check_workers()
+            if step := trainer.of_chief(newest or 0):
+                self._restore(step, progress, stopping)
+                if self._is_chief and not self._model_dir.has_current_ema():
+                    saving.save_ema()  # It was killed after writing the checkpoint.
+                # The chief decides: no worker waits for one that has ended.
+                ended = self._why_ended(progress, stopping)
+                if trainer.of_chief(bool(ended)):
+                    reporter.message(ended)
+                    return 0
+                reporter.message(f"Going on after step {step:,}.")
+            elif FLAGS.init_from:
+                self._warm_start()
             reporter.message(
                 describe_start(
                     trainer,
@@ -121,17 +140,6 @@ class TrainingRun:
                 )
             )
             board = self._board() if self._is_chief else None
-            saving = callbacks.SaveCheckpoint(
-                self._model_dir.checkpoints,
-                trainer,
-                lambda: {
-                    **progress.state(),
-                    "early_stopping": self._stopping and self._stopping.state(),
-                    "stopped_early": bool(trainer.model.stop_training),
-                    "skipped_in_a_row": self._skipped.in_a_row,
-                },
-                self._model_dir.save_ema if trainer.ema else None,
-            )
             dataset = trainer.distribute(
                 functools.partial(
                     training_dataset, self._examples, self._batching, progress.position
@@ -140,11 +148,14 @@ class TrainingRun:
             done = fit(
                 trainer,
                 dataset,
-                self._watchers(progress, board, saving),
+                self._watchers(progress, board, stopping, saving),
                 self._validation(board),
                 progress.votes,
                 progress.is_over,
+                progress.epoch,
             )
+            if stopping.is_exhausted:
+                reporter.message(f"Early stopping: {stopping.reason()}.")
             if done:
                 reporter.message(
                     f"Trained {trainer.step:,} steps: {self._model_dir.path}"
@@ -160,46 +171,56 @@ class TrainingRun:
             trainer.agree(NO_VOTES)
             return interrupts.EXIT_SAVED
 
-    def _restore(self, progress: Progress) -> str | None:
-        """Takes over the newest checkpoint, or the weights to begin with.
+    def _enter_model_dir(self) -> int | None:
+        """Checks the directory, then makes or updates it.
 
         Returns:
-            Why there is nothing left to train, or None.
+            The step of the checkpoint to continue from, or None.
         """
-        trainer, checkpoints = self._trainer, self._model_dir.checkpoints
-        newest = None
-        if self._is_chief:
-            newest = checkpoints.newest_whole(self._reporter.message)
-        step = trainer.of_chief(newest or 0)
+        model_dir, config = self._model_dir, self._config
+        model_dir.check_same_training(config["model"], config["training"], self._data)
+        newest = model_dir.checkpoint_to_resume(self._reporter.message)
+        model_dir.initialize(**config, data=self._data)
+        trainer = self._trainer
+        model_dir.check_space([*trainer.model.variables, *trainer.state_variables])
+        return newest
+
+    def _check_workers(self) -> None:
         described = json.dumps(
             [self._config["model"], self._config["training"], self._data.manifest]
         )
-        if not trainer.are_equal(zlib.crc32(described.encode()) >> 16):
+        if not self._trainer.are_equal(zlib.crc32(described.encode()) >> 16):
             raise ValueError("The workers were started with different flags or data.")
-        if not step:
-            if FLAGS.init_from:
-                self._warm_start()
-            return None
-        variables = trainer.model.variables, trainer.state_variables
-        saved = checkpoints.restore(step, *variables)
+
+    def _restore(
+        self, step: int, progress: Progress, stopping: callbacks.EarlyStopping
+    ) -> None:
+        """Takes over a checkpoint."""
+        trainer = self._trainer
+        saved = self._model_dir.checkpoints.restore(
+            step, trainer.model.variables, trainer.state_variables
+        )
         progress.restore(saved)
         self._skipped.in_a_row = saved["skipped_in_a_row"]
-        if self._stopping and saved["early_stopping"]:
-            self._stopping.restore(saved["early_stopping"])
-        path = self._model_dir.path
-        if saved["stopped_early"]:
+        if saved["early_stopping"]:  # None in those of earlier versions.
+            stopping.restore(saved["early_stopping"])
+
+    def _why_ended(self, progress: Progress, stopping: callbacks.EarlyStopping) -> str:
+        """Tells why there is nothing left to train, if so."""
+        trained = f"{self._model_dir.path} is trained already"
+        steps = f"{self._trainer.step:,} steps"
+        if stopping.is_exhausted:
             return (
-                f"{path} is trained already: early stopping ended it after "
-                f"{trainer.step:,} steps."
+                f"{trained}: early stopping ended it after {steps}, since "
+                f"{stopping.reason()}. A larger --early_stop_patience, or none, goes "
+                "on."
             )
         if progress.fraction() >= 1:
             return (
-                f"{path} is trained already, for {trainer.step:,} steps. A larger "
-                "--train_steps, --train_epochs, --train_tokens or --train_minutes goes "
-                "on."
+                f"{trained}, for {steps}. A larger --train_steps, --train_epochs, "
+                "--train_tokens or --train_minutes goes on."
             )
-        self._reporter.message(f"Going on after step {trainer.step:,}.")
-        return None
+        return ""
 
     def _warm_start(self) -> None:
         """Gives the new model the weights of another, as far as they fit."""
@@ -238,13 +259,14 @@ class TrainingRun:
                 "replicas": trainer.replicas,
             },
             functools.partial(model_graph, trainer.model),
-            profile=profile_steps(),
+            profile=training.profile_steps(),
         )
 
     def _watchers(
         self,
         progress: Progress,
         board: TensorBoard | None,
+        stopping: callbacks.EarlyStopping,
         saving: callbacks.SaveCheckpoint,
     ) -> list[Any]:
         """Returns the callbacks: all of them on the chief, which saves last."""
@@ -255,8 +277,7 @@ class TrainingRun:
             progress.fraction,
             self._reporter.every_seconds or FLAGS.report_seconds,
         )
-        stopping = [self._stopping] if self._stopping else []
-        return [progress, report, self._skipped, board, *stopping, saving]
+        return [progress, report, self._skipped, board, stopping, saving]
 
     def _validation(self, board: TensorBoard | None) -> Validation:
         return Validation(
@@ -271,20 +292,3 @@ class TrainingRun:
             board=board,
             is_chief=self._is_chief,
         )
-
-
-def profile_steps() -> tuple[int, int] | None:
-    """Returns the first and the last step to profile, if any.
-
-    Raises:
-        ValueError: If the flag does not name two steps.
-    """
-    steps = FLAGS.profile_steps
-    if not steps:
-        return None
-    if len(steps) != 2 or not all(step.isdecimal() for step in steps):
-        raise ValueError(
-            "--profile_steps is the first and the last step to profile, such as 10,12. "
-            f"Received: {','.join(steps)}"
-        )
-    return int(steps[0]), int(steps[1])

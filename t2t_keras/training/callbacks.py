@@ -1,5 +1,6 @@
 """Keras callbacks: what is shown, kept and watched while a model trains."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_keras.training.checkpoints import (
-    LARGER_IS_BETTER,
-    CheckpointStore,
-    variable_arrays,
-)
+from t2t_keras.training.arrays import variable_arrays
+from t2t_keras.training.checkpoints import LARGER_IS_BETTER, CheckpointStore
 from t2t_keras.training.metrics import perplexity_of
 from t2t_keras.training.trainer import Trainer
 
@@ -96,34 +94,77 @@ class ProgressReport(keras.callbacks.Callback):
         self._start_line()
 
 
-class EarlyStopping(keras.callbacks.EarlyStopping):
-    """Ends training when a figure of the held-back data no longer gets better.
+class EarlyStopping(keras.callbacks.Callback):
+    """Ends training when a figure of the held-out data no longer improves.
+
+    Unlike Keras's callback of this name it depends neither on the number of the epoch
+    nor on the process: `state` and `restore` carry `best` and `wait` from one process
+    to the next, so that a run that is continued ends where an uninterrupted one does.
+    A figure that is not finite is never an improvement.
 
     Args:
-        metric: Its name, "val_nll" for one.
-        patience: Validations to wait for a better figure.
+        monitor: Name of the figure, such as "val_nll". Higher is better for accuracy
+            and BLEU, lower for all others.
+        patience: Number of validations without improvement after which training ends.
+            Default None: never, but `best` and `wait` are kept, for a later run that
+            has a patience.
+        counts: Tells whether the present validation counts. Default: all do.
+
+    Attributes:
+        best: The best figure so far, or None.
+        wait: Number of validations since then.
     """
 
-    def __init__(self, metric: str, patience: int) -> None:
-        mode = "max" if metric in LARGER_IS_BETTER else "min"
-        super().__init__(metric, patience=patience, mode=mode)
-        self._restored: Logs = {}
+    def __init__(
+        self,
+        monitor: str,
+        patience: int | None = None,
+        counts: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__()
+        self.monitor = monitor
+        self.patience = patience
+        self.best: float | None = None
+        self.wait = 0
+        self._counts = counts
+        self._sign = -1 if monitor in LARGER_IS_BETTER else 1
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether training has waited for an improvement as long as it may."""
+        return self.patience is not None and self.wait >= self.patience
+
+    def reason(self) -> str:
+        """Tells how long there was no improvement, on what."""
+        best = "finite" if self.best is None else f"better than {self.best:.6g}"
+        last = "validation" if self.wait == 1 else f"{self.wait} validations"
+        return f"{self.monitor} was not {best} in the last {last}"
 
     def state(self) -> Logs:
         """Returns what a checkpoint has to keep."""
-        best = None if self.best is None else float(self.best)
-        return {"best": best, "wait": int(self.wait), "metric": self.monitor}
+        return {"best": self.best, "wait": self.wait, "metric": self.monitor}
 
     def restore(self, state: Logs) -> None:
-        """Takes over what `state` returned in an earlier run, if of the same metric."""
-        if state["metric"] == self.monitor:
-            self._restored = {name: state[name] for name in ("best", "wait")}
+        """Takes over what `state` returned in an earlier run.
 
-    def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Starts from what an earlier run had seen, if there was one."""
-        super().on_train_begin(logs)
-        for name, value in self._restored.items():
-            setattr(self, name, value)
+        The figures of another metric cannot be compared with: then it starts anew.
+        """
+        if state["metric"] == self.monitor:
+            self.best, self.wait = state["best"], state["wait"]
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Compares the figure with the best so far."""
+        value = (logs or {}).get(self.monitor)
+        if value is None or not self._counts():
+            return
+        if math.isfinite(value) and (
+            self.best is None or self._sign * value < self._sign * self.best
+        ):
+            self.best, self.wait = float(value), 0
+        else:
+            self.wait += 1
+        if self.is_exhausted:
+            self.model.stop_training = True
 
 
 class NonFiniteGradientsError(FloatingPointError):
@@ -176,6 +217,10 @@ class SkippedSteps(keras.callbacks.Callback):
 class SaveCheckpoint(keras.callbacks.Callback):
     """Saves a checkpoint after each validation.
 
+    A step is saved once. What a second save would find differs only by batches whose
+    update was left out, which come again when training goes on from the first; but it
+    would overwrite the figures that the first has.
+
     Args:
         store: Where to save.
         trainer: Its model and state are saved.
@@ -196,20 +241,33 @@ class SaveCheckpoint(keras.callbacks.Callback):
         self._trainer = trainer
         self._progress = progress
         self._save_ema = save_ema
+        self._saved_step: int | None = None
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Notes the step that training starts from: it is saved, or there is none."""
+        self._saved_step = self._trainer.step
 
     def save(self, metrics: dict[str, float] | None = None) -> None:
-        """Saves now.
+        """Saves now, unless this step is saved already.
 
         Args:
-            metrics: Figures of the held-back data that the checkpoint has reached.
+            metrics: Figures of the held-out data that the checkpoint has reached.
         """
+        step = self._trainer.step
+        if step == self._saved_step:
+            return
         self._store.save(
-            self._trainer.step,
+            step,
             self._trainer.model.variables,
             self._trainer.state_variables,
             self._progress(),
             metrics,
         )
+        self._saved_step = step
+        self.save_ema()
+
+    def save_ema(self) -> None:
+        """Writes the exponential average, if there is one."""
         if self._save_ema and self._trainer.ema:
             arrays = variable_arrays(self._trainer.model.variables)
             arrays |= self._trainer.ema.arrays()

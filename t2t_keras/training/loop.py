@@ -17,11 +17,13 @@ def fit(
     validate: Callable[[], dict[str, float]],
     votes: Callable[[], Votes],
     is_over: Callable[[], bool],
+    initial_epoch: int = 0,
 ) -> bool:
     """Trains until told to stop.
 
     To a callback an epoch is what lies between two validations, as with Keras's
-    `fit(steps_per_epoch=...)`.
+    `fit(steps_per_epoch=...)`. A validation that is due after a step whose update was
+    left out waits for the next update, so that there is one validation of a step.
 
     Args:
         trainer: Takes the steps.
@@ -33,6 +35,9 @@ def fit(
         votes: Asked before each step what this worker wants to be done after it.
         is_over: Asked after each step whether the budget is spent; every worker's
             answer must be the same.
+        initial_epoch: Number of the first epoch: that of the validations in earlier
+            processes when training continues, so that callbacks which go by the epoch
+            see no restart. Default 0.
 
     Returns:
         Whether training came to its end, rather than was interrupted.
@@ -44,9 +49,9 @@ def fit(
     model.stop_training = False
     parts = iter(dataset)
     callback_list.on_train_begin()
-    interval, done = 0, False
+    epoch, done = initial_epoch, False
     while not done:
-        callback_list.on_epoch_begin(interval)
+        callback_list.on_epoch_begin(epoch)
         losses = []
         while True:
             step = trainer.step
@@ -58,12 +63,13 @@ def fit(
             losses.append(logs["loss"])
             callback_list.on_train_batch_end(step, logs)
             done = agreed.end or is_over()
-            if done or any(agreed):
+            due = agreed.validate and not logs["skipped"]
+            if done or due or agreed.interrupt:
                 break
-        if agreed.interrupt and not (done or agreed.validate):
+        if agreed.interrupt and not (done or due):
             break
         callback_list.on_epoch_end(
-            interval, {"loss": float(np.mean(losses)), **validate()}
+            epoch, {"loss": float(np.mean(losses)), **validate()}
         )
         # A callback sees only its own worker; early stopping is everyone's business.
         # And none goes on, or ends, before the chief has saved.
@@ -71,6 +77,6 @@ def fit(
         done = done or stopped
         if agreed.interrupt:
             break
-        interval += 1
+        epoch += 1
     callback_list.on_train_end()
     return done

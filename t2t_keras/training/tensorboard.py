@@ -92,7 +92,7 @@ class TensorBoard(keras.callbacks.Callback):
         if (batch + 1) % self._every_steps == 0:
             with self._train.as_default(step=batch + 1):
                 for name, value in (logs or {}).items():
-                    tf.summary.scalar(name, value)
+                    _write_scalar(name, value)
 
     def _stop_profile(self) -> None:
         tf.profiler.experimental.stop()
@@ -103,7 +103,7 @@ class TensorBoard(keras.callbacks.Callback):
         with self._dev.as_default(step=self._step()):
             for name, value in (logs or {}).items():
                 if name.startswith("val_"):
-                    tf.summary.scalar(name.removeprefix("val_"), value)
+                    _write_scalar(name.removeprefix("val_"), value)
         self._train.flush()
         self._dev.flush()
 
@@ -113,6 +113,12 @@ class TensorBoard(keras.callbacks.Callback):
             self._stop_profile()
         self._train.close()
         self._dev.close()
+
+
+def _write_scalar(name: str, value: float) -> None:
+    # Written in float32, where a diverged run's perplexity is infinite; Python's own
+    # floats would raise an error.
+    tf.summary.scalar(name, np.float64(value))
 
 
 def attention_picture(weights: np.ndarray, cell: int = 12) -> np.ndarray:

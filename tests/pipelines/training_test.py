@@ -13,6 +13,8 @@ import termios
 import command
 import pytest
 
+from t2t_keras.training.checkpoints import CheckpointStore
+
 SIZES = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
 RUN = [
     *SIZES,
@@ -22,7 +24,7 @@ RUN = [
     "--log_format=json",
     "--report_seconds=0",
 ]
-ENDLESS = ["--train_steps=1000000", "--checkpoint_steps=1000000"]
+ENDLESS = ["--train_steps=1000000"]
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +74,13 @@ def finish(process, seen, status):
     return seen
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_the_same_command_goes_on(work, number):
+@pytest.mark.parametrize(
+    ("number", "interval"), [(signal.SIGTERM, 1_000_000), (signal.SIGINT, 1)]
+)
+def test_a_signal_saves_and_the_same_command_goes_on(work, number, interval):
     name = f"stopped_{number}"
     arguments = [*directories(work, name), *RUN, *ENDLESS]
+    arguments += [f"--checkpoint_steps={interval}"]
     process, seen = start("train", *arguments)
     refused = command.stage("train", *arguments, status=2)
     assert "Another training is running" in refused.stderr
@@ -84,6 +89,9 @@ def test_a_signal_saves_and_the_same_command_goes_on(work, number):
     before = losses(events(seen))
     last = max(before)
     assert f"Stopped and saved after step {last:,}" in seen
+    # The step of a validation keeps its figures.
+    figures = CheckpointStore(work / name / "checkpoints").metrics(last)
+    assert ("val_bleu" in figures) == (interval == 1)
     after = losses(train(work, name, f"--train_steps={last + 5}"))
     whole = losses(train(work, f"{name}_whole", f"--train_steps={last + 5}"))
     assert before | after == whole
@@ -92,13 +100,16 @@ def test_a_signal_saves_and_the_same_command_goes_on(work, number):
 
 def test_workers_started_together_stop_together_and_go_on(work):
     arguments = ["--num_workers=2", "--", *directories(work, "workers"), *RUN]
-    process, seen = start("launch", *arguments, *ENDLESS)
+    arguments += [*ENDLESS, "--learning_rate=0"]
+    process, seen = start("launch", *arguments)
     process.send_signal(signal.SIGTERM)
     seen = finish(process, seen, 75)
     assert "replicas 2" in seen
     last = max(losses(events(seen)))
-    done = command.stage("launch", *arguments, f"--train_steps={last + 3}")
+    arguments += ["--checkpoint_steps=1", "--early_stop_patience=2"]
+    done = command.stage("launch", *arguments)
     assert f"Going on after step {last:,}" in done.stderr
+    # The first figures are the best, since nothing is learned.
     assert f"Trained {last + 3:,} steps" in done.stderr
 
 
@@ -144,12 +155,35 @@ def test_workers_must_be_alike_and_share_their_model(work, tmp_path):
 
 
 def test_early_stopping_is_not_forgotten(work):
-    arguments = ["--learning_rate=0", "--train_steps=100", "--checkpoint_steps=2"]
-    arguments += ["--early_stop_patience=1"]
-    first = train(work, "stopped_early", *arguments)
-    assert first[-1]["text"].startswith("Trained 4 steps")
-    again = train(work, "stopped_early", *arguments)
-    assert "early stopping ended it after 4 steps" in again[-1]["text"]
+    def last_words(patience, steps=1000):
+        arguments = ["--learning_rate=0", "--checkpoint_steps=2"]
+        arguments += [f"--train_steps={steps}", f"--early_stop_patience={patience}"]
+        return train(work, "stopped_early", *arguments)[-1]["text"]
+
+    # The validation where the budget ends does not count, since it is an extra one.
+    assert last_words(1, steps=3).startswith("Trained 3 steps")
+    # That of the second process is its first.
+    assert last_words(1).startswith("Trained 4 steps")
+    again = last_words(1)
+    assert (
+        "early stopping ended it after 4 steps, since val_nll was not better" in again
+    )
+    assert "A larger --early_stop_patience, or none, goes on" in again
+    assert last_words(2).startswith("Trained 6 steps")
+
+
+def test_checkpoints_that_are_all_damaged_are_not_replaced(work):
+    train(work, "damaged", "--train_steps=2", "--checkpoint_steps=1")
+    for path in (work / "damaged" / "checkpoints").iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    config = (work / "damaged" / "config.json").read_bytes()
+    line = [*directories(work, "damaged"), *RUN, "--train_steps=4"]
+    first, second = (command.stage("train", *line, status=2).stderr for _ in range(2))
+    said = f"error: All checkpoints in {work}/damaged/checkpoints are damaged"
+    assert first.splitlines()[-1].startswith(said)
+    assert first.splitlines()[-1] == second.splitlines()[-1]
+    assert f"To start over here, remove {work}/damaged/checkpoints." in first
+    assert (work / "damaged" / "config.json").read_bytes() == config
 
 
 def test_gradients_that_stay_infinite_end_the_run_and_leave_the_batch(work):
@@ -171,24 +205,24 @@ def test_gradients_that_stay_infinite_end_the_run_and_leave_the_batch(work):
 
 
 def test_a_run_may_begin_with_the_weights_of_another(work):
-    train(work, "first", "--train_steps=40", "--ema_decay=0.5", "--learning_rate=3")
+    values = ["--ema_decay=0.5", "--learning_rate=3"]
+    train(work, "first", "--train_steps=40", *values)
     assert (work / "first" / "ema.npz").is_file()
+    # Even if it has lost what it would need to go on itself.
+    (state,) = (work / "first" / "checkpoints").glob("state-*")
+    state.unlink()
+    line = [*directories(work, "first"), *RUN, "--train_steps=50", *values]
+    refused = command.stage("train", *line, status=2).stderr
+    assert "no state (state-*.npz) that belongs to them" in refused
+    assert f"pass --init_from={work}/first and another --model_dir" in refused
+    assert CheckpointStore(work / "first" / "checkpoints").steps() == [40]
     found = train(work, "second", "--train_steps=1", f"--init_from={work}/first")
     assert f"Began with the weights of {work}/first." in [e.get("text") for e in found]
     fresh = losses(train(work, "fresh", "--train_steps=1"))
     assert losses(found)[1] < 0.9 * fresh[1]
 
 
-def test_early_stopping_and_token_budgets_end_a_run(work):
-    stopped = train(
-        work,
-        "early",
-        "--learning_rate=0",
-        "--train_steps=1000",
-        "--checkpoint_steps=2",
-        "--early_stop_patience=2",
-    )
-    assert stopped[-1]["text"].startswith("Trained 6 steps")
+def test_budgets_of_tokens_epochs_and_minutes_end_a_run(work):
     tokens = train(work, "tokens", "--train_tokens=500")
     assert 1 < max(losses(tokens)) < 6
     # A quarter of an epoch's batches, whose number the second line tells.

@@ -199,7 +199,15 @@ def test_the_exponential_average_follows_the_weights():
         trainer_of(ema_decay=1.0)
 
 
-def fit(trainer, callbacks, steps, start=Position(), every=4, stop=None):  # noqa: B008
+def fit(
+    trainer,
+    callbacks,
+    steps,
+    start=Position(),  # noqa: B008
+    every=4,
+    stop=None,
+    initial_epoch=0,
+):
     dataset = functools.partial(training_dataset, RandomExamples(), Batching(64), start)
     return loop.fit(
         trainer,
@@ -211,6 +219,7 @@ def fit(trainer, callbacks, steps, start=Position(), every=4, stop=None):  # noq
             interrupt=trainer.step + 1 == stop,
         ),
         is_over=lambda: trainer.step >= steps,
+        initial_epoch=initial_epoch,
     )
 
 
@@ -249,18 +258,12 @@ def test_an_interrupt_ends_after_its_step_without_validation():
 
 
 def test_early_stopping_goes_on_counting_where_it_was():
+    first, second = (EarlyStopping("val_nll", 1) for _ in range(2))
     trainer = trainer_of()
-    fit(trainer, [EarlyStopping("val_nll", 3)], 1000)
-    assert trainer.step == 16
-    first, second = (EarlyStopping("val_nll", 3) for _ in range(2))
-    fit(trainer_of(), [first], 8)
-    assert first.state() == {"best": 2.5, "wait": 1, "metric": "val_nll"}
-    other = EarlyStopping("val_loss", 3)
-    other.restore(first.state())
-    other.on_train_begin()
-    assert other.wait == 0
+    fit(trainer, [first], 4)
+    assert first.state() == {"best": 2.5, "wait": 0, "metric": "val_nll"}
     second.restore(first.state())
-    trainer = trainer_of()
+    # One validation in each process is enough.
     fit(trainer, [second], 1000)
     assert trainer.step == 8
 
@@ -272,14 +275,43 @@ def test_a_stopped_run_goes_on_with_the_same_losses(tmp_path):
     store = CheckpointStore(tmp_path)
     first, trainer = Recorder(), trainer_of(dropout=0.2, ema_decay=0.9)
     place = lambda: {"next": [first.places[-1][0], first.places[-1][1] + 1]}  # noqa: E731
-    fit(trainer, [first, SaveCheckpoint(store, trainer, place)], 8)
+    # Names its files by the epoch.
+    keras_own = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5")
+    fit(trainer, [first, keras_own, SaveCheckpoint(store, trainer, place)], 8)
 
     second, trainer = Recorder(), trainer_of(dropout=0.2, ema_decay=0.9)
     progress = store.restore(8, trainer.model.variables, trainer.state_variables)
-    fit(trainer, [second], 14, Position(*progress["next"]))
+    start = Position(*progress["next"])
+    fit(trainer, [second, keras_own], 14, start, initial_epoch=2)
     assert first.losses + second.losses == whole.losses
+    assert first.epochs + second.epochs == whole.epochs
+    files = sorted(path.name for path in tmp_path.glob("*.h5"))
+    assert files == [f"{epoch}.weights.h5" for epoch in (1, 2, 3, 4)]
     # Validations are kept with the weights that reached them.
     assert store.metrics(8) == {"val_nll": 2.5, "val_bleu": 30.0}
+
+
+def test_a_checkpoint_keeps_its_figures_when_its_step_is_saved_again(tmp_path):
+    store, recorder, trainer = CheckpointStore(tmp_path), Recorder(), trainer_of()
+    saving = SaveCheckpoint(store, trainer, dict)
+    figures = {"val_nll": 2.5, "val_bleu": 30.0}
+    # An interrupt at the step of a validation.
+    assert not fit(trainer, [recorder, saving], 100, stop=4)
+    saving.save()
+    assert store.metrics(4) == figures
+    # Continued, and interrupted while the updates are left out: still that step.
+    cure = poison(trainer)
+    assert not fit(trainer, [recorder, saving], 100, stop=5)
+    saving.save()
+    assert store.metrics(4) == figures
+    # A step that is left out is no reason to validate again.
+    assert not fit(trainer, [recorder, saving], 100, every=5, stop=5)
+    assert (trainer.step, len(recorder.epochs)) == (4, 1)
+    cure()
+    assert not fit(trainer, [recorder, saving], 100, stop=5)
+    saving.save()
+    assert store.metrics(5) == {}
+    assert store.steps() == [4, 5]
 
 
 def test_too_many_infinite_gradients_in_a_row_end_the_run():
@@ -331,6 +363,22 @@ def test_tensorboard_holds_figures_texts_and_pictures(tmp_path):
     assert picture[0, 0] == picture[30, 30] == picture[48, 0] == 0
     assert picture[0, 30] == 255
     assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_tensorboard_writes_the_figures_of_a_diverged_run(tmp_path):
+    board = TensorBoard(tmp_path, lambda: 10)
+    board.on_train_begin()
+    figures = {"val_nll": 700.0, "val_perplexity": 1e304, "val_loss": np.nan}
+    board.on_train_batch_end(9, figures)
+    board.on_epoch_end(0, figures)
+    board.on_train_end()
+    for part, prefix in (("train", "val_"), ("dev", "")):
+        events = EventAccumulator(str(tmp_path / part)).Reload()
+        values = [
+            tf.make_ndarray(events.Tensors(prefix + name)[0].tensor_proto).item()
+            for name in ("nll", "perplexity", "loss")
+        ]
+        np.testing.assert_array_equal(values, [700.0, np.inf, np.nan])
 
 
 def test_the_report_shows_what_a_user_waits_for():

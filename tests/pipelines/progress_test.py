@@ -1,0 +1,94 @@
+"""Where a run stands is the same whether or not it was interrupted."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from t2t_keras.pipelines import progress
+from t2t_keras.pipelines.progress import Progress
+from t2t_keras.training.budget import TrainingBudget
+
+
+class Clock:
+    """Stands in for the module `time`, in minutes."""
+
+    def __init__(self):
+        self.minutes = 0.0
+
+    def monotonic(self):
+        return 60 * self.minutes
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def progress_of(before=None, step=0, checkpoint_steps=None):
+    """Returns the progress of a new process, continued from an earlier one's."""
+    made = Progress(
+        TrainingBudget(steps=100),
+        SimpleNamespace(step=step),
+        checkpoint_steps,
+        checkpoint_minutes=10.0,
+        interrupted=lambda: False,
+    )
+    if before is not None:
+        made.restore(json.loads(json.dumps(before)))
+    return made
+
+
+def test_minutes_since_the_last_validation_are_those_of_all_processes(clock):
+    first = progress_of()
+    clock.minutes = 7.0
+    assert not first.votes().validate
+    state = first.state()
+    # Another process, an hour later.
+    clock.minutes = 67.0
+    second = progress_of(state)
+    clock.minutes = 69.0
+    assert not second.votes().validate
+    clock.minutes = 70.5
+    assert second.votes().validate
+    second.on_epoch_end(second.epoch)
+    assert not second.votes().validate
+    assert second.epoch == 1
+    state = second.state()
+    clock.minutes = 80.0
+    third = progress_of(state)
+    clock.minutes = 89.0
+    assert not third.votes().validate
+    clock.minutes = 90.5
+    assert third.votes().validate
+
+
+def test_an_extra_validation_at_the_end_of_a_budget_ends_no_interval():
+    regular = progress_of(step=8, checkpoint_steps=4)
+    assert regular.is_regular()
+    regular.on_epoch_end(1)
+    assert regular.state()["epoch"] == 2
+    extra = progress_of(regular.state(), step=10, checkpoint_steps=4)
+    assert not extra.is_regular()
+    extra.on_epoch_end(extra.epoch)
+    assert extra.state()["epoch"] == 2
+    # By time there is no step of which it could be told.
+    assert progress_of(step=10).is_regular()
+
+
+def test_checkpoints_of_earlier_versions_are_continued_from(clock):
+    state = progress_of().state()
+    state |= {"minutes": 30.0}
+    del state["minutes_validated"], state["epoch"]
+    continued = progress_of(state)
+    clock.minutes = 9.0
+    assert not continued.votes().validate
+    clock.minutes = 10.5
+    assert continued.votes().validate
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
