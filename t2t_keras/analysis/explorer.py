@@ -1,8 +1,6 @@
 """One page that shows a model at work on a sentence, and explains how it works."""
 
 import base64
-import json
-import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -14,6 +12,7 @@ import tensorflow as tf
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
 from t2t_keras.analysis.attention_plot import head_colours
 from t2t_keras.transformer import Transformer
+from t2t_keras.web_page import assemble
 
 _POSITIONS = 64
 
@@ -43,16 +42,7 @@ def explorer_page(
         "position": _position(model, max(len(m.query_tokens) for m in maps)),
         "architecture": _architecture(model, maps),
     }
-    # No text of a user's may end the element that it stands in.
-    inserted = {"data": json.dumps(data).replace("<", "\\u003c")}
-    folder = resources.files("t2t_keras.analysis") / "page"
-
-    def insert(place: re.Match[str]) -> str:
-        part = place[1]
-        return inserted.get(part) or (folder / part).read_text(encoding="utf-8")
-
-    page = (folder / "page.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{([\w.]+)\}\}", insert, page)
+    return assemble(resources.files("t2t_keras.analysis") / "page", {"data": data})
 
 
 def _numbers(values: np.ndarray) -> dict[str, Any]:

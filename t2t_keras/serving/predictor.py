@@ -39,7 +39,7 @@ class Predictor:
         self.registry = registry
         self.metrics = metrics
         self._batcher = batcher
-        self._max_rows = max_rows
+        self.max_rows = max_rows
         self.admission = admission or Admission()
 
     async def predict(
@@ -123,9 +123,9 @@ class Predictor:
         if model.is_batchable(signature):
             rows = {len(array) for array in inputs.values()}
             most = max(rows)
-            if most > self._max_rows:
+            if most > self.max_rows:
                 raise invalid(
-                    f"A request has at most {self._max_rows} rows. Received: {most}"
+                    f"A request has at most {self.max_rows} rows. Received: {most}"
                 )
             if version.joins_requests and len(rows) == 1:
                 # The object stands for the version: a new one has its own batches.

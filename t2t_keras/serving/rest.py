@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
-from importlib import resources
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -23,6 +22,7 @@ from t2t_keras.serving.grpc_service import SIGNATURE_DEF, metadata
 from t2t_keras.serving.metrics import PATH as METRICS_PATH
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.token import is_authorized
+from t2t_keras.serving.translate_page import about, translate_page
 
 HTTP_STATUS = {
     grpc.StatusCode.CANCELLED: 499,
@@ -46,20 +46,10 @@ Result = TypeVar("Result")
 _MODEL = re.compile(
     r"/v1/models/(?P<name>[^/:]+)"
     r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-    r"(?:/(?P<metadata>metadata)|:(?P<verb>predict|classify|regress))?"
+    r"(?:/(?P<metadata>metadata)|/(?P<about>about)|:(?P<verb>predict|classify|regress))?"
 )
 _LARGE = 1 << 16
 """Bytes of a body that is worth a thread, so that others need not wait for it."""
-
-_PAGE_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 class RestApi:
@@ -85,8 +75,8 @@ class RestApi:
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._token = token
-        page = resources.files("t2t_keras.serving") / "page" / "index.html"
-        self._html = page.read_text(encoding="utf-8")
+        html, headers = translate_page(predictor.max_rows, max_bytes)
+        self._page_response = Response(html, headers=headers, media_type="text/html")
 
     def app(self) -> Starlette:
         """Returns the ASGI application."""
@@ -129,7 +119,7 @@ class RestApi:
         return guarded
 
     async def _page(self, request: Request) -> Response:
-        return Response(self._html, media_type="text/html", headers=_PAGE_HEADERS)
+        return self._page_response
 
     async def _metrics(self, request: Request) -> Response:
         text = self._predictor.metrics.text()
@@ -156,6 +146,8 @@ class RestApi:
             spec.version_label = unquote(match["label"])
         if match["metadata"]:
             return self._metadata(spec)
+        if match["about"]:
+            return await self._about(spec)
         if verb == "predict":
             with self._predictor.admission.request():
                 return await self._predict(request, spec)
@@ -188,6 +180,14 @@ class RestApi:
                 "metadata": {SIGNATURE_DEF: MessageToDict(signatures, **options)},
             }
         )
+
+    async def _about(self, spec: ModelSpec) -> Response:
+        """Tells the page about a version; TensorFlow Serving has no such call."""
+        version, _ = self._registry.acquire(spec)
+        try:
+            return JSONResponse(await asyncio.to_thread(about, version.path))
+        finally:
+            version.release()
 
     async def _predict(self, request: Request, spec: ModelSpec) -> Response:
         started = time.monotonic()
