@@ -7,29 +7,28 @@ t2t-serve --model_config_file=FILE
 import asyncio
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Coroutine
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
 from t2t_keras.cores import pool_threads
 from t2t_keras.flags import serving
-from t2t_keras.pipelines import stage
-
-if TYPE_CHECKING:
-    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+from t2t_keras.pipelines import ignored_flags, operator_files, stage
 
 FLAGS = flags.FLAGS
 _REPORTING = threading.Lock()
 
-flags.DEFINE_string("model_base_path", None, "Directory of its versions.")
-flags.DEFINE_string(
-    "model_config_file", None, "Or a ModelServerConfig as text, for several models."
-)
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on: 0.0.0.0 for all.")
 flags.DEFINE_integer("port", 8500, "Port of gRPC; 0: none.", 0, 65535)
+flags.DEFINE_string("grpc_socket_path", None, "Unix socket for gRPC, beside the port.")
+flags.DEFINE_list(
+    "grpc_channel_arguments",
+    [],
+    "Of the gRPC server, such as grpc.max_connection_age_ms=30000.",
+)
 flags.DEFINE_integer(
     "rest_api_port", 8501, "Port of REST and the page; 0: none.", 0, 65535
 )
@@ -53,19 +52,9 @@ flags.DEFINE_list(
     "Directories in which HandleReloadConfigRequest may name base paths, beside those "
     "of the models given here.",
 )
-flags.DEFINE_bool(
-    "enable_batching",
-    None,
-    "Answer concurrent requests together, whatever the model: each row of its outputs "
-    "must depend on the same row of its inputs alone. [by versions that say so, as "
-    "t2t-export's do]",
-)
-flags.DEFINE_integer("max_batch_size", 64, "Rows of a batch.", 1)
 flags.DEFINE_integer(
-    "batch_timeout_micros", 0, "How long to wait for a batch to become full.", 0
+    "tensorflow_session_parallelism", 0, "For the two flags that follow, if they are 0."
 )
-flags.DEFINE_integer("max_enqueued_batches", 100, "Full batches that may wait.", 1)
-flags.DEFINE_integer("num_batch_threads", 2, "Batches that run at once.", 1)
 flags.DEFINE_integer(
     "tensorflow_intra_op_parallelism",
     0,
@@ -83,6 +72,12 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_float(
     "request_timeout_s", 60.0, "Seconds that a request may take at most.", 0.001
+)
+flags.DEFINE_integer(
+    "rest_api_timeout_in_ms",
+    None,
+    "Likewise over REST, in milliseconds [--request_timeout_s].",
+    1,
 )
 flags.DEFINE_float(
     "grace_s", 30.0, "Seconds that requests have to end in after SIGTERM.", 0
@@ -102,29 +97,42 @@ def main() -> None:
     from t2t_keras.serving.metrics import Metrics
     from t2t_keras.serving.predictor import Predictor
     from t2t_keras.serving.registry import Registry
-    from t2t_keras.serving.server import ServerOptions, serve
+    from t2t_keras.serving.server import serve
+    from t2t_keras.serving.server_options import ServerOptions
 
+    for line in ignored_flags.ignored():
+        _report(line)
+    batching = operator_files.read_batching_arguments(_report)
+    both = FLAGS.tensorflow_session_parallelism
     tf.config.threading.set_intra_op_parallelism_threads(
-        FLAGS.tensorflow_intra_op_parallelism or pool_threads(FLAGS.num_batch_threads)
+        FLAGS.tensorflow_intra_op_parallelism
+        or both
+        or pool_threads(batching["num_batch_threads"])
     )
     tf.config.threading.set_inter_op_parallelism_threads(
-        FLAGS.tensorflow_inter_op_parallelism
+        FLAGS.tensorflow_inter_op_parallelism or both
     )
     options = ServerOptions(
         host=FLAGS.host,
         port=FLAGS.port,
+        grpc_socket_path=FLAGS.grpc_socket_path,
+        grpc_arguments=_channel_arguments(),
         rest_api_port=FLAGS.rest_api_port,
+        metrics_path=operator_files.metrics_path(),
         max_request_bytes=FLAGS.max_request_bytes,
         request_timeout=FLAGS.request_timeout_s,
+        rest_timeout=(FLAGS.rest_api_timeout_in_ms or 0) / 1000 or None,
         grace=FLAGS.grace_s,
         tls_certificate=FLAGS.tls_certificate,
         tls_key=FLAGS.tls_key,
         tls_client_ca=FLAGS.tls_client_ca,
+        grpc_tls=operator_files.grpc_tls(_report),
         token=serving.read_token(),
     )
     metrics = Metrics()
+    config, file = operator_files.read_models(_report)
     registry = Registry(
-        _config(),
+        config,
         metrics,
         FLAGS.file_system_poll_wait_seconds,
         FLAGS.allow_version_labels_for_unavailable_models,
@@ -133,13 +141,7 @@ def main() -> None:
         FLAGS.enable_batching,
         FLAGS.num_load_threads,
     )
-    batcher = Batcher(
-        FLAGS.max_batch_size,
-        FLAGS.batch_timeout_micros,
-        FLAGS.max_enqueued_batches,
-        FLAGS.num_batch_threads,
-        metrics.observe_queue,
-    )
+    batcher = Batcher(**batching, observe=metrics.observe_queue)
     predictor = Predictor(
         registry,
         batcher,
@@ -150,6 +152,8 @@ def main() -> None:
             max(1 << 30, 4 * FLAGS.max_request_bytes),
         ),
     )
+    if file and FLAGS.model_config_file_poll_wait_seconds:
+        file.follow(registry, FLAGS.model_config_file_poll_wait_seconds)
     keep_for_good()
     asyncio.run(_serve(serve(registry, batcher, predictor, metrics, options, _report)))
 
@@ -168,29 +172,23 @@ def _report(line: str) -> None:
         stage.report(line)
 
 
-def _config() -> "ModelServerConfig":
-    from google.protobuf import text_format
-    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
-
-    from t2t_keras.serving.model_config import one_model
-
-    if bool(FLAGS.model_base_path) == bool(FLAGS.model_config_file):
-        raise ValueError("Either --model_base_path or --model_config_file is given.")
-    if FLAGS.model_base_path:
-        path = Path(FLAGS.model_base_path)
-        if not path.is_dir():
-            raise ValueError(f"There is no directory {path} (--model_base_path).")
-        return one_model(FLAGS.model_name, FLAGS.model_base_path)
-    path = Path(FLAGS.model_config_file)
-    try:
-        return text_format.Parse(path.read_text(encoding="utf-8"), ModelServerConfig())
-    except (OSError, ValueError, text_format.ParseError) as error:
-        raise ValueError(f"--model_config_file={path}: {error}") from error
+def _channel_arguments() -> dict[str, int | str]:
+    found: dict[str, int | str] = {}
+    for given in FLAGS.grpc_channel_arguments:
+        name, equals, value = given.partition("=")
+        if not name or not equals:
+            raise ValueError(
+                f"--grpc_channel_arguments are NAME=VALUE. Received: {given!r}"
+            )
+        # gRPC's numbers have 32 bits, and all else is text to it.
+        is_number = re.fullmatch(r"-?\d{1,10}", value) and abs(int(value)) < 1 << 31
+        found[name] = int(value) if is_number else value
+    return found
 
 
 def run() -> None:
     """Is the console script."""
-    stage.run(main, __name__, [serving])
+    stage.run(main, __name__, [serving, operator_files])
 
 
 if __name__ == "__main__":

@@ -9,45 +9,18 @@ import threading
 from pathlib import Path
 
 import command
+import exported
 import pytest
+import served
 import yaml
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-    text_format,
-    wrappers_pb2,
-)
+from google.protobuf import text_format
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+from t2t_keras.serving.operator_config import MESSAGES
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 CONFIGS = ("models.config", "batching.config", "monitoring.config")
 MODEL = "translator"
-
-# What tensorflow-serving-api leaves out, as published in tensorflow/serving:
-# tensorflow_serving/servables/tensorflow/session_bundle_config.proto,
-# tensorflow_serving/config/monitoring_config.proto and ssl_config.proto.
-MESSAGES = {
-    "BatchingParameters": {
-        "max_batch_size": (1, ".google.protobuf.Int64Value"),
-        "batch_timeout_micros": (2, ".google.protobuf.Int64Value"),
-        "max_enqueued_batches": (3, ".google.protobuf.Int64Value"),
-        "num_batch_threads": (4, ".google.protobuf.Int64Value"),
-        "thread_pool_name": (5, ".google.protobuf.StringValue"),
-        "allowed_batch_sizes": (6, "repeated int64"),
-        "pad_variable_length_inputs": (7, "bool"),
-    },
-    "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
-    "MonitoringConfig": {
-        "prometheus_config": (1, ".tensorflow.serving.PrometheusConfig")
-    },
-    "SSLConfig": {
-        "server_key": (1, "string"),
-        "server_cert": (2, "string"),
-        "custom_ca": (3, "string"),
-        "client_verify": (4, "bool"),
-    },
-}
 
 # Of the flags in tensorflow/serving, tensorflow_serving/model_servers/main.cc, those
 # that are used here.
@@ -72,43 +45,7 @@ FLAGS = {
 }
 
 
-def message_classes():
-    """Returns a class for each of `MESSAGES`."""
-    file = descriptor_pb2.FileDescriptorProto(
-        name="deploy_test.proto",
-        package="tensorflow.serving",
-        syntax="proto3",
-        dependency=[wrappers_pb2.DESCRIPTOR.name],
-    )
-    field_type = descriptor_pb2.FieldDescriptorProto
-    for message, fields in MESSAGES.items():
-        descriptor = file.message_type.add(name=message)
-        for name, (number, kind) in fields.items():
-            repeated = kind.startswith("repeated ")
-            kind = kind.removeprefix("repeated ")
-            field = descriptor.field.add(
-                name=name,
-                number=number,
-                label=(
-                    field_type.LABEL_REPEATED if repeated else field_type.LABEL_OPTIONAL
-                ),
-            )
-            if kind.startswith("."):
-                field.type, field.type_name = field_type.TYPE_MESSAGE, kind
-            else:
-                field.type = field_type.Type.Value(f"TYPE_{kind.upper()}")
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(
-            pool.FindMessageTypeByName(f"tensorflow.serving.{name}")
-        )
-        for name in MESSAGES
-    }
-
-
-CLASSES = {**message_classes(), "ModelServerConfig": ModelServerConfig}
+CLASSES = {**MESSAGES, "ModelServerConfig": ModelServerConfig}
 
 
 def parsed(text, message):
@@ -266,6 +203,46 @@ def test_both_places_give_the_same_flags():
     assert many.pop("grpc_channel_arguments")
     assert one == many
     assert compose()["serving"]["entrypoint"] == container()["command"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Returns a directory with what is mounted at /models."""
+    root = tmp_path_factory.mktemp("models")
+    (root / MODEL).mkdir()
+    exported.export(root / MODEL / "1", *exported.toy())
+    return root
+
+
+@pytest.mark.parametrize("place", ["compose.yaml", "kubernetes.yaml"])
+def test_t2t_serve_takes_the_command_line(models, tmp_path, place):
+    """Nothing but paths and ports is changed."""
+    for name in CONFIGS:
+        text = read(name).replace('"/models/', f'"{models}/')
+        (tmp_path / name).write_text(text)
+    given = all_flags()[place]
+    words = [
+        f"--{name}={value.replace('/config/', f'{tmp_path}/')}"
+        for name, value in given.items()
+        if name not in ("port", "rest_api_port")  # Free ones are found by `served`.
+    ]
+    with served.server(*words) as running:
+        body = {"instances": ["the 7"]}
+        assert running.get(f"/v1/models/{MODEL}:predict", body)[0] == 200
+        config = parsed(read("monitoring.config"), "MonitoringConfig").prometheus_config
+        assert running.get(config.path)[0] == 200
+        with running.channel() as channel:
+            request = served.predict_request(MODEL, text=["the 7"])
+            assert served.prediction(channel).Predict(request, timeout=60).outputs
+        assert running.stop() == 0
+        ignored = {
+            name
+            for name in given
+            for line in running.lines
+            if line and line.startswith(f"--{name} is ignored: ")
+        }
+    assert ignored == {"rest_api_num_threads", "grpc_max_threads", "enable_profiler"}
+    assert any("thread_pool_name is ignored" in line for line in running.lines if line)
 
 
 def test_both_places_run_the_same_image():

@@ -273,5 +273,10 @@ def _tls_context(
     except OSError as error:  # Those of ssl among them.
         raise ValueError(f"{ca_file} holds no certificates: {error}") from error
     if certificate_file and key_file:
-        load_pair(context, certificate_file, key_file)
+        try:
+            load_pair(context, certificate_file, key_file)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. Received: {certificate_file} and {key_file}"
+            ) from error
     return context

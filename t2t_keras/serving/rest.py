@@ -61,6 +61,8 @@ class RestApi:
         max_bytes: The most bytes of a request's body.
         token: What requests have to carry as `Authorization: Bearer TOKEN`, the page
             apart; None for nothing.
+        metrics_path: Where metrics are; None for nowhere. Default where TensorFlow
+            Serving has them.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class RestApi:
         timeout: float,
         max_bytes: int,
         token: str | None = None,
+        metrics_path: str | None = METRICS_PATH,
     ) -> None:
         self._predictor = predictor
         self._registry = predictor.registry
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._token = token
+        self._metrics_path = metrics_path
         html, headers = translate_page(predictor.max_rows, max_bytes)
         self._page_response = Response(html, headers=headers, media_type="text/html")
 
@@ -82,8 +86,12 @@ class RestApi:
         """Returns the ASGI application."""
         return Starlette(
             routes=[
+                *(
+                    Route(path, self._guarded(self._metrics), methods=["GET"])
+                    for path in [self._metrics_path]
+                    if path
+                ),
                 Route("/", self._page, methods=["GET"]),
-                Route(METRICS_PATH, self._guarded(self._metrics), methods=["GET"]),
                 Route("/v1/models", self._guarded(self._models), methods=["GET"]),
                 Route(
                     "/{path:path}",

@@ -1,9 +1,7 @@
 """A model server: TensorFlow Serving's protocol over gRPC and REST."""
 
 import asyncio
-import dataclasses
 import signal
-import ssl
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -22,61 +20,11 @@ from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.registry import Registry
 from t2t_keras.serving.rest import RestApi
-from t2t_keras.serving.tls import load_pair
+from t2t_keras.serving.server_options import ServerOptions
 
 _HEALTH_SECONDS = 0.5
 # What threads are given to end in after the last request.
 _MIN_END_SECONDS, _MAX_END_SECONDS = 0.5, 2.0
-
-
-@dataclasses.dataclass(frozen=True)
-class ServerOptions:
-    """How a server listens, and its limits.
-
-    Args:
-        host: Address to listen on. Default 127.0.0.1: this machine only.
-        port: Of gRPC; 0 for none. Default 8500.
-        rest_api_port: Of REST and the page; 0 for none. Default 8501.
-        max_request_bytes: Of a request, and of its tensors. Default 16 MiB.
-        request_timeout: Seconds that a request may take. Default 60.
-        grace: Seconds that requests have to end in when the server does. Default 30.
-        tls_certificate: PEM file of the certificate chain; with it all is encrypted.
-        tls_key: PEM file of its key.
-        tls_client_ca: PEM file of who signs the certificates that clients must have.
-        token: What requests must carry; None for nothing.
-
-    Raises:
-        ValueError: If options do not go together, or a file cannot be read.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8500
-    rest_api_port: int = 8501
-    max_request_bytes: int = 16 << 20
-    request_timeout: float = 60.0
-    grace: float = 30.0
-    tls_certificate: str | None = None
-    tls_key: str | None = None
-    tls_client_ca: str | None = None
-    token: str | None = None
-
-    def __post_init__(self) -> None:
-        if not self.port and not self.rest_api_port:
-            raise ValueError("port and rest_api_port are both 0: nothing to listen on.")
-        if bool(self.tls_certificate) != bool(self.tls_key):
-            raise ValueError("tls_certificate and tls_key go together.")
-        if self.tls_client_ca and not self.tls_key:
-            raise ValueError("tls_client_ca goes with tls_certificate and tls_key.")
-        if self.tls_key:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            load_pair(context, str(self.tls_certificate), self.tls_key)
-            try:
-                if self.tls_client_ca:
-                    context.load_verify_locations(self.tls_client_ca)
-            except OSError as error:
-                raise ValueError(
-                    f"{self.tls_client_ca} holds no certificates: {error}"
-                ) from error
 
 
 async def serve(
@@ -135,6 +83,8 @@ async def serve(
     scheme = "https" if options.tls_key else "http"
     if options.port and not stop.is_set():
         report(f"gRPC: {options.host}:{options.port}")
+    if options.grpc_socket_path and not stop.is_set():
+        report(f"gRPC: unix:{options.grpc_socket_path}")
     if options.rest_api_port and not stop.is_set():
         report(f"REST and page: {scheme}://{options.host}:{options.rest_api_port}/")
 
@@ -161,7 +111,11 @@ async def serve(
 
 def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
     api = RestApi(
-        predictor, options.request_timeout, options.max_request_bytes, options.token
+        predictor,
+        options.rest_timeout or options.request_timeout,
+        options.max_request_bytes,
+        options.token,
+        options.metrics_path,
     )
     return HttpServer(
         api.app(),
@@ -175,7 +129,7 @@ def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
 def _grpc_services(
     predictor: Predictor, options: ServerOptions, health: HealthService
 ) -> grpc.aio.Server | None:
-    if not options.port:
+    if not options.port and not options.grpc_socket_path:
         return None
     gate = Gate(
         predictor.admission,
@@ -187,10 +141,10 @@ def _grpc_services(
         gate,
         options.host,
         options.port,
+        options.grpc_socket_path,
         options.max_request_bytes,
-        options.tls_certificate,
-        options.tls_key,
-        options.tls_client_ca,
+        options.grpc_arguments,
+        options.grpc_tls,
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         PredictionService(

@@ -1,77 +1,18 @@
 """Versions are loaded and unloaded beside everything else, whatever happens to one."""
 
-import contextlib
 import gc
 import os
 import shutil
 import sys
 import threading
 
-import numpy as np
 import pytest
 import served
 import tensorflow as tf
 from arithmetic import write_arithmetic
-from tensorflow_serving.apis.model_pb2 import ModelSpec
+from registries import WAIT, add_version, config_of, factor, registry_of
 
 from t2t_keras.serving.errors import ServingError
-from t2t_keras.serving.metrics import Metrics
-from t2t_keras.serving.model_config import one_model
-from t2t_keras.serving.registry import Registry
-
-WAIT = 120  # Seconds until a test that hangs fails.
-
-
-class Log:
-    """What a registry reports."""
-
-    def __init__(self):
-        self.lines = []
-        self._said = threading.Condition()
-
-    def __call__(self, line):
-        with self._said:
-            self.lines.append(line)
-            self._said.notify_all()
-
-    def wait_for(self, text):
-        with self._said:
-            assert self._said.wait_for(
-                lambda: any(text in line for line in self.lines), WAIT
-            ), self.lines
-
-    def count(self, text):
-        return sum(text in line for line in self.lines)
-
-
-def config_of(**base_paths):
-    config = one_model("", "")
-    del config.model_config_list.config[:]
-    for name, path in base_paths.items():
-        config.model_config_list.config.add(name=name, base_path=str(path))
-    return config
-
-
-@contextlib.contextmanager
-def registry_of(config, **options):
-    """Runs a registry; it and its log are what the block is given."""
-    log = Log()
-    running = Registry(config, Metrics(), 0.02, report=log, **options)
-    running.loaded = running.start()
-    try:
-        yield running, log
-    finally:
-        assert running.stop(WAIT)
-
-
-def factor(registry, name):
-    """Returns what a model multiplies by, by a request."""
-    version, model = registry.acquire(ModelSpec(name=name))
-    try:
-        x = {"x": np.array([1], np.float32)}
-        return float(model.run("serving_default", x, {"y"})["y"][0])
-    finally:
-        version.release()
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +22,6 @@ def versions(tmp_path_factory):
     for number in (2, 3):
         write_arithmetic(path / str(number), number)
     return path
-
-
-def add_version(versions, base, number, of):
-    """Adds a version to a base path, whole at once."""
-    base.mkdir(exist_ok=True)
-    shutil.copytree(versions / str(of), base / f".{number}")
-    (base / f".{number}").rename(base / str(number))
 
 
 class Slow:

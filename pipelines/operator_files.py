@@ -1,0 +1,125 @@
+"""What t2t-serve serves, and how: by flags, or by TensorFlow Serving's text files.
+
+Each function reads what the flags say, and raises a `ValueError` that names the flag or
+the file if it cannot be used.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+if TYPE_CHECKING:
+    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+    from t2t_keras.serving.config_file import ConfigFile
+    from t2t_keras.serving.tls import ServerTls
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("model_base_path", None, "Directory of its versions.")
+flags.DEFINE_string(
+    "model_config_file", None, "Or a ModelServerConfig as text, for several models."
+)
+flags.DEFINE_float(
+    "model_config_file_poll_wait_seconds",
+    0.0,
+    "How often to look whether that file has changed; 0: never.",
+    0,
+)
+flags.DEFINE_bool(
+    "enable_batching",
+    None,
+    "Answer concurrent requests together, whatever the model: each row of its outputs "
+    "must depend on the same row of its inputs alone. [by versions that say so, as "
+    "t2t-export's do]",
+)
+flags.DEFINE_string(
+    "batching_parameters_file",
+    None,
+    "BatchingParameters as text, for the four flags that follow.",
+)
+flags.DEFINE_integer("max_batch_size", 64, "Rows of a batch.", 1)
+flags.DEFINE_integer(
+    "batch_timeout_micros", 0, "How long to wait for a batch to become full.", 0
+)
+flags.DEFINE_integer("max_enqueued_batches", 100, "Full batches that may wait.", 1)
+flags.DEFINE_integer("num_batch_threads", 2, "Batches that run at once.", 1)
+flags.DEFINE_string(
+    "monitoring_config_file",
+    None,
+    "MonitoringConfig as text: whether and where there are metrics "
+    "[/monitoring/prometheus/metrics].",
+)
+flags.DEFINE_string(
+    "ssl_config_file",
+    None,
+    "SSLConfig as text: encrypts gRPC alone, as in TensorFlow Serving.",
+)
+flags.DEFINE_bool("use_alts_credentials", False, "Is not supported.")
+
+
+def read_models(
+    report: Callable[[str], None],
+) -> "tuple[ModelServerConfig, ConfigFile | None]":
+    """Returns what to serve, and the file that says so, if there is one."""
+    from t2t_keras.serving.config_file import ConfigFile
+    from t2t_keras.serving.model_config import one_model
+
+    if bool(FLAGS.model_base_path) == bool(FLAGS.model_config_file):
+        raise ValueError("Either --model_base_path or --model_config_file is given.")
+    if FLAGS.model_base_path:
+        path = Path(FLAGS.model_base_path)
+        if not path.is_dir():
+            raise ValueError(f"There is no directory {path} (--model_base_path).")
+        return one_model(FLAGS.model_name, FLAGS.model_base_path), None
+    file = ConfigFile(FLAGS.model_config_file, report)
+    return file.config, file
+
+
+def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
+    """Returns the arguments of `Batcher` that flags or a file give."""
+    from t2t_keras.serving.operator_config import read_batching
+
+    names = (
+        *("max_batch_size", "batch_timeout_micros"),
+        *("max_enqueued_batches", "num_batch_threads"),
+    )
+    chosen = {name: getattr(FLAGS, name) for name in names}
+    if not FLAGS.batching_parameters_file:
+        return chosen
+    if FLAGS.enable_batching is False:
+        raise ValueError("--batching_parameters_file needs --enable_batching.")
+    found, ignored = read_batching(FLAGS.batching_parameters_file)
+    twice = [name for name in found if FLAGS[name].present]
+    if twice:
+        raise ValueError(
+            f"{FLAGS.batching_parameters_file} and flags both give {twice}."
+        )
+    for name in ignored:
+        report(f"{FLAGS.batching_parameters_file}: {name} is ignored.")
+    return {**chosen, **found}
+
+
+def metrics_path() -> str | None:
+    """Returns where metrics are over REST, or None for nowhere."""
+    from t2t_keras.serving.metrics import PATH
+    from t2t_keras.serving.operator_config import read_metrics_path
+
+    if not FLAGS.monitoring_config_file:
+        return PATH
+    return read_metrics_path(FLAGS.monitoring_config_file)
+
+
+def grpc_tls(report: Callable[[str], None]) -> "ServerTls | None":
+    """Returns how gRPC alone is encrypted, or None if it is not."""
+    from t2t_keras.serving.operator_config import read_ssl
+
+    if FLAGS.use_alts_credentials:
+        raise ValueError("--use_alts_credentials is not supported.")
+    if not FLAGS.ssl_config_file:
+        return None
+    if FLAGS.rest_api_port:
+        report("--ssl_config_file encrypts gRPC alone; --tls_certificate, REST too.")
+    return read_ssl(FLAGS.ssl_config_file)

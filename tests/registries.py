@@ -1,0 +1,80 @@
+"""A registry of models in this process, for tests of serving."""
+
+import contextlib
+import shutil
+import threading
+
+import numpy as np
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+from t2t_keras.serving.metrics import Metrics
+from t2t_keras.serving.registry import Registry
+
+WAIT = 120  # Seconds until a test that hangs fails.
+
+
+class Log:
+    """What is reported."""
+
+    def __init__(self):
+        self.lines = []
+        self._said = threading.Condition()
+
+    def __call__(self, line):
+        with self._said:
+            self.lines.append(line)
+            self._said.notify_all()
+
+    def wait_for(self, text):
+        with self._said:
+            assert self._said.wait_for(
+                lambda: any(text in line for line in self.lines), WAIT
+            ), self.lines
+
+    def count(self, text):
+        return sum(text in line for line in self.lines)
+
+
+def config_of(**base_paths):
+    """Returns a configuration of models, each with its base path."""
+    config = ModelServerConfig()
+    for name, path in base_paths.items():
+        config.model_config_list.config.add(name=name, base_path=str(path))
+    return config
+
+
+@contextlib.contextmanager
+def registry_of(config, **options):
+    """Runs a registry; it and its log are what the block is given."""
+    log = Log()
+    running = Registry(config, Metrics(), 0.02, report=log, **options)
+    running.loaded = running.start()
+    try:
+        yield running, log
+    finally:
+        assert running.stop(WAIT)
+
+
+def factor(registry, name, label=""):
+    """Returns what a model of `arithmetic` multiplies by, by a request."""
+    version, model = registry.acquire(ModelSpec(name=name, version_label=label or None))
+    try:
+        x = {"x": np.array([1], np.float32)}
+        return float(model.run("serving_default", x, {"y"})["y"][0])
+    finally:
+        version.release()
+
+
+def add_version(versions, base, number, of):
+    """Adds a version to a base path, whole at once.
+
+    Args:
+        versions: Directory of versions to copy.
+        base: The base path; it is made.
+        number: What the version is called.
+        of: The one to copy.
+    """
+    base.mkdir(exist_ok=True)
+    shutil.copytree(versions / str(of), base / f".{number}")
+    (base / f".{number}").rename(base / str(number))
