@@ -66,6 +66,9 @@ flags.DEFINE_integer(
     "tensorflow_inter_op_parallelism", 0, "Operations at once; 0: one a core.", 0
 )
 flags.DEFINE_integer("max_request_bytes", 16 << 20, "Of a request.", 1)
+flags.DEFINE_integer(
+    "max_response_bytes", 64 << 20, "Maximum number of bytes of an answer.", 1
+)
 flags.DEFINE_integer("max_request_rows", 1024, "Of a request.", 1)
 flags.DEFINE_integer(
     "max_concurrent_requests", 512, "Requests at once; more are refused.", 1
@@ -120,6 +123,7 @@ def main() -> None:
         rest_api_port=FLAGS.rest_api_port,
         metrics_path=operator_files.metrics_path(),
         max_request_bytes=FLAGS.max_request_bytes,
+        max_response_bytes=FLAGS.max_response_bytes,
         request_timeout=FLAGS.request_timeout_s,
         rest_timeout=(FLAGS.rest_api_timeout_in_ms or 0) / 1000 or None,
         grace=FLAGS.grace_s,

@@ -22,7 +22,7 @@ class Admission:
     Args:
         max_requests: The most requests at once; more are refused.
         max_bytes: The most bytes that they may hold together. Those of a request that
-            holds less than 64 KiB are not counted: their number is limited.
+            holds less than 16 KiB are not counted: their number is limited.
     """
 
     def __init__(self, max_requests: int = 512, max_bytes: int = 1 << 30) -> None:

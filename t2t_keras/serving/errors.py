@@ -50,6 +50,14 @@ def invalid(message: str) -> ServingError:
     return ServingError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
+def too_large_answer(max_bytes: int) -> ServingError:
+    """Returns the error for a request whose answer takes more bytes than allowed."""
+    return invalid(
+        f"The answer takes more than {max_bytes:,} bytes (--max_response_bytes). Send "
+        "fewer rows at once, or ask for fewer outputs."
+    )
+
+
 def shown(values: Collection[Any]) -> str:
     """Returns the first values of a client's for a message, each of them cut."""
     parts = []

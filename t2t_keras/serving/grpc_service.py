@@ -17,7 +17,7 @@ from tensorflow_serving.apis import (
 )
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from t2t_keras.serving.errors import invalid, shown
+from t2t_keras.serving.errors import invalid, shown, too_large_answer
 from t2t_keras.serving.offload import offload
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.registry import Registry
@@ -58,12 +58,20 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         predictor: Answers requests.
         timeout: Seconds for a request without a deadline, or with a later one.
         max_bytes: The most that the tensors of a request may take.
+        max_answer_bytes: The most that those of an answer may take.
     """
 
-    def __init__(self, predictor: Predictor, timeout: float, max_bytes: int) -> None:
+    def __init__(
+        self,
+        predictor: Predictor,
+        timeout: float,
+        max_bytes: int,
+        max_answer_bytes: int,
+    ) -> None:
         self._predictor = predictor
         self._timeout = timeout
         self._max_bytes = max_bytes
+        self._max_answer_bytes = max_answer_bytes
 
     async def Predict(
         self, request: predict_pb2.PredictRequest, context: grpc.aio.ServicerContext
@@ -83,7 +91,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 "GRPC",
             )
             size = sum(array.nbytes for array in outputs.values())
-            hold(await offload(size, bytes_of, outputs))
+            size = await offload(size, bytes_of, outputs)
+            if size > self._max_answer_bytes:
+                raise too_large_answer(self._max_answer_bytes)
+            hold(size)
             return await offload(size, _serialized, spec, outputs)
 
     async def GetModelMetadata(

@@ -1,7 +1,8 @@
-"""Tensors as JSON, by the rules of TensorFlow Serving's REST API."""
+"""Requests in JSON, by the rules of TensorFlow Serving's REST API."""
 
 import base64
 import binascii
+import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -12,12 +13,14 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
 from t2t_keras.serving.errors import ServingError, invalid, shown
-from t2t_keras.serving.saved_model import MOST_AXES, Arrays
+from t2t_keras.serving.saved_model import MOST_AXES, Arrays, check_rows, check_shape
 
-_BYTES = "_bytes"
-"""The end of an output's name whose strings are binary."""
+ROW, COLUMN = "instances", "inputs"
 
-_ROW, _COLUMN = "instances", "inputs"
+_SLICE = 1 << 14
+"""Values that are copied at a time, since no other thread of Python runs meanwhile."""
+_FREE_MARKS = 100_000
+_BYTES_PER_LIST, _BYTES_PER_KEY = 8, 32
 
 
 class Body(NamedTuple):
@@ -40,8 +43,16 @@ def parse(body: bytes) -> Body:
     Raises:
         ServingError: If it is no JSON, or not what it should be.
     """
+    _check_marks(body)
     try:
-        request = json.loads(body)
+        # Other threads get their turn where Python's own functions are called.
+        request = json.loads(
+            body,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_decimal,
+            parse_constant=_constant,
+        )
     except RecursionError:
         raise invalid("JSON Parse error: The value is nested too deeply.") from None
     except ValueError as error:
@@ -51,17 +62,63 @@ def parse(body: bytes) -> Body:
     signature_name = request.get("signature_name", "")
     if not isinstance(signature_name, str):
         raise invalid(f"signature_name is a string. Received: {_kind(signature_name)}")
-    if (_ROW in request) == (_COLUMN in request):
-        raise invalid(f'The body has either "{_ROW}" or "{_COLUMN}".')
-    is_row = _ROW in request
-    return Body(signature_name, request[_ROW if is_row else _COLUMN], is_row)
+    if (ROW in request) == (COLUMN in request):
+        raise invalid(f'The body has either "{ROW}" or "{COLUMN}".')
+    is_row = ROW in request
+    return Body(signature_name, request[ROW if is_row else COLUMN], is_row)
 
 
-def to_arrays(body: Body, signature: SignatureDef) -> Arrays:
+def _check_marks(body: bytes) -> None:
+    """Counts what takes much more memory than text, without reading the text.
+
+    An empty list takes 2 bytes of a body, and 64 when it is read.
+    """
+    lists = body.count(b"[") + body.count(b"{")
+    keys = body.count(b":")
+    if lists > max(_FREE_MARKS, len(body) // _BYTES_PER_LIST):
+        raise invalid(
+            f"The body has {lists:,} brackets, too many for its {len(body):,} bytes: "
+            f"at most one in {_BYTES_PER_LIST}."
+        )
+    if keys > max(_FREE_MARKS, len(body) // _BYTES_PER_KEY):
+        raise invalid(
+            f"The body has {keys:,} colons, too many for its {len(body):,} bytes: "
+            f"at most one in {_BYTES_PER_KEY}."
+        )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("An object has a key twice.")
+    return values
+
+
+def _integer(text: str) -> int:
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"The number {text[:40]} is too large.")
+    return value
+
+
+def _constant(text: str) -> float:
+    return float(text)
+
+
+def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arrays:
     """Makes the inputs of a signature of JSON.
 
+    Args:
+        body: What was sent.
+        signature: The signature that it is for.
+        max_rows: The most rows of an input; None if its first axis is no batch.
+
     Raises:
-        ServingError: If names, types or nesting do not fit.
+        ServingError: If names, types, nesting or shapes do not fit.
     """
     infos = signature.inputs
     if body.is_row:
@@ -71,7 +128,7 @@ def to_arrays(body: Body, signature: SignatureDef) -> Arrays:
     elif len(infos) == 1:
         columns = {next(iter(infos)): body.values}
     else:
-        raise invalid(f'"{_COLUMN}" is an object with the inputs {sorted(infos)}.')
+        raise invalid(f'"{COLUMN}" is an object with the inputs {sorted(infos)}.')
     unknown = set(columns) - set(infos)
     missing = set(infos) - set(columns)
     if unknown or missing:
@@ -79,8 +136,14 @@ def to_arrays(body: Body, signature: SignatureDef) -> Arrays:
             f"The inputs do not match the signature. Sent extra: "
             f"{shown(sorted(unknown))}. Missing but required: {sorted(missing)}."
         )
+    # Before any value is converted, which is most of the work.
+    shapes = {name: _shape(name, values) for name, values in columns.items()}
+    for name, shape in shapes.items():
+        if max_rows is not None:
+            check_rows(shape[:1], max_rows)
+        check_shape(name, infos[name], shape)
     return {
-        name: _array(name, values, tf.as_dtype(infos[name].dtype))
+        name: _array(name, values, shapes[name], tf.as_dtype(infos[name].dtype))
         for name, values in columns.items()
     }
 
@@ -88,48 +151,79 @@ def to_arrays(body: Body, signature: SignatureDef) -> Arrays:
 def _columns(rows: Any, infos: Mapping[str, Any]) -> dict[str, Any]:
     """Turns rows into one list an input."""
     if not isinstance(rows, list) or not rows:
-        raise invalid(f'"{_ROW}" is a list with at least one instance.')
-    named = [isinstance(row, dict) and not _is_binary(row) for row in rows]
-    if not any(named):
+        raise invalid(f'"{ROW}" is a list with at least one instance.')
+    if not any(_is_object(row) for row in rows):
         if len(infos) != 1:
             raise invalid(f"An instance is an object with the inputs {sorted(infos)}.")
         return {next(iter(infos)): rows}
-    if not all(named) or any(set(row) != set(rows[0]) for row in rows):
+    if not all(_is_object(row) and set(row) == set(rows[0]) for row in rows):
         raise invalid("All instances are objects with the same inputs.")
     return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and not _is_binary(value)
 
 
 def _is_binary(value: Any) -> bool:
     return isinstance(value, dict) and set(value) == {"b64"}
 
 
-def _array(name: str, values: Any, dtype: tf.DType) -> np.ndarray:
+def _shape(name: str, values: Any) -> list[int]:
+    """Returns the lengths of nested lists, of which the first are taken for all."""
     shape, first = [], values
     while isinstance(first, list):
         shape.append(len(first))
         first = first[0] if first else None
     if len(shape) > MOST_AXES:
         raise invalid(f"Input {name} has more than {MOST_AXES} axes.")
-    flat: list[Any] = []
-    _flatten(name, values, shape, flat)
+    return shape
+
+
+def _array(name: str, values: Any, shape: list[int], dtype: tf.DType) -> np.ndarray:
+    flat = _flattened(name, values, shape)
     convert = _converter(name, dtype)
-    try:
-        array = np.array([convert(value) for value in flat], dtype.as_numpy_dtype)
-    except OverflowError as error:
-        raise invalid(f"Input {name} is {dtype.name}: {error}") from None
+    plain = _plain(dtype)
+    array = np.empty(len(flat), dtype.as_numpy_dtype)
+    for start in range(0, len(flat), _SLICE):
+        part = flat[start : start + _SLICE]
+        try:
+            with np.errstate(over="raise"):
+                if not plain.issuperset(map(type, part)):
+                    part = [convert(value) for value in part]
+                array[start : start + _SLICE] = part
+        except (OverflowError, FloatingPointError) as error:
+            for value in part:
+                convert(value)  # Names the first that does not fit.
+            raise invalid(f"Input {name} is {dtype.name}: {error}") from None
     return array.reshape(shape)
 
 
-def _flatten(name: str, values: Any, shape: list[int], flat: list[Any]) -> None:
-    if not shape:
-        if isinstance(values, list):
-            raise invalid(f"Input {name}: lists of one level are equally deep.")
-        flat.append(values)
-        return
-    if not isinstance(values, list) or len(values) != shape[0]:
-        raise invalid(f"Input {name}: lists of one level are equally long.")
-    for value in values:
-        _flatten(name, value, shape[1:], flat)
+def _plain(dtype: tf.DType) -> frozenset[type]:
+    """Returns the types of Python whose values NumPy converts as `_converter` does."""
+    if dtype == tf.bool:
+        return frozenset([bool])
+    if dtype.is_integer:
+        return frozenset([int])
+    return frozenset([int, float] if dtype.is_floating else [])
+
+
+def _flattened(name: str, values: Any, shape: list[int]) -> list[Any]:
+    """Checks that lists are of one shape and returns what is in them."""
+    level = [values]
+    for size in shape:
+        if not all(isinstance(part, list) and len(part) == size for part in level):
+            raise invalid(f"Input {name}: lists of one level are equally long.")
+        if len(level) == 1:  # Needs no copy.
+            (level,) = level
+            continue
+        below: list[Any] = []
+        for start in range(0, len(level), _SLICE):
+            below += itertools.chain.from_iterable(level[start : start + _SLICE])
+        level = below
+    if any(isinstance(value, list) for value in level):
+        raise invalid(f"Input {name}: lists of one level are equally deep.")
+    return level
 
 
 def _converter(name: str, dtype: tf.DType) -> Any:
@@ -158,13 +252,16 @@ def _converter(name: str, dtype: tf.DType) -> Any:
         if not isinstance(value, int) or isinstance(value, bool):
             raise wrong(value)
         if not dtype.min <= value <= dtype.max:
-            raise invalid(f"Input {name} is {dtype.name}. Received: {value}")
+            raise invalid(f"Input {name} is {dtype.name}. Received: {str(value)[:40]}")
         return value
 
     def to_float(value: Any) -> float:
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise wrong(value)
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise wrong(value) from None
 
     if dtype == tf.string:
         return to_string
@@ -184,65 +281,3 @@ def _kind(value: Any) -> str:
     if type(value) in kinds:
         return kinds[type(value)]
     return f"the number {str(value)[:40]}"
-
-
-def answer(outputs: Arrays, is_row: bool) -> bytes:
-    """Writes the outputs of a request as JSON.
-
-    Args:
-        outputs: By name.
-        is_row: Whether an entry a row is wanted.
-
-    Raises:
-        ServingError: If the outputs have no rows to divide them by.
-    """
-    values = {name: _values(name, array) for name, array in outputs.items()}
-    if not is_row:
-        result = values if len(values) > 1 else next(iter(values.values()))
-        return _dump({"outputs": result})
-    if len({array.shape[:1] for array in outputs.values()}) > 1 or any(
-        array.ndim == 0 for array in outputs.values()
-    ):
-        raise invalid(
-            f'The outputs have no common first axis; send "{_COLUMN}" rather than '
-            f'"{_ROW}".'
-        )
-    if len(values) == 1:
-        return _dump({"predictions": next(iter(values.values()))})
-    rows = zip(*values.values(), strict=True)
-    return _dump({"predictions": [dict(zip(values, r, strict=True)) for r in rows]})
-
-
-def _dump(value: Any) -> bytes:
-    # What is no number is written as NaN and Infinity, as TensorFlow Serving does.
-    return json.dumps(value, ensure_ascii=False).encode()
-
-
-def _values(name: str, array: np.ndarray) -> Any:
-    if array.dtype == object:
-        convert = _base64 if name.endswith(_BYTES) else _text
-        flat: list[Any] = [convert(value) for value in array.ravel()]
-        return _nested(flat, list(array.shape))
-    if array.dtype.itemsize < 8 and array.dtype.kind not in "biu":
-        # The shortest decimal that tells the value apart, not that of its double.
-        flat = [float(str(value)) for value in array.ravel()]
-        return _nested(flat, list(array.shape))
-    return array.tolist()
-
-
-def _nested(flat: list[Any], shape: list[int]) -> Any:
-    if not shape:
-        return flat[0]
-    size = math.prod(shape[1:])
-    return [
-        _nested(flat[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0])
-    ]
-
-
-def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else value.decode("utf-8", "replace")
-
-
-def _base64(value: bytes | str) -> dict[str, str]:
-    binary = value.encode() if isinstance(value, str) else value
-    return {"b64": base64.b64encode(binary).decode()}

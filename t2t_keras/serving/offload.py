@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-SMALL = 1 << 16
-"""Bytes that are handled at once: a change of threads would take longer."""
+SMALL, LARGE = 1 << 14, 1 << 20
+"""Bytes below which work is done at once, as a change of threads would take longer; and
+from which on it waits for other work of its size."""
 
-_THREADS = 2
-"""More would not be faster, since Python runs one at a time, but take more memory."""
-
-_pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="offload")
+# Threads of Python take turns, so more would not be faster but take more memory.
+_quick = ThreadPoolExecutor(1, thread_name_prefix="offload")
+_long = ThreadPoolExecutor(1, thread_name_prefix="offload-large")
 
 
 async def offload(
@@ -21,8 +21,9 @@ async def offload(
 ) -> Result:
     """Calls a function, in a thread if it may take a while.
 
-    At most two such calls run at once. Where the function holds Python's interpreter
-    lock, the event loop waits all the same: it has to work in small steps.
+    What is large is done one after the other, and what is smaller does not wait for it.
+    Where the function holds Python's interpreter lock, the event loop waits all the
+    same: it has to work in small steps.
 
     Args:
         size: Bytes that it works on.
@@ -31,5 +32,6 @@ async def offload(
     """
     if size < SMALL:
         return function(*arguments)
+    pool = _quick if size < LARGE else _long
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_pool, function, *arguments)
+    return await loop.run_in_executor(pool, function, *arguments)

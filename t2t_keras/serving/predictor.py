@@ -10,10 +10,10 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.serving.admission import Admission
 from t2t_keras.serving.batching import Batcher
-from t2t_keras.serving.errors import ServingError, invalid
+from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.registry import Registry
-from t2t_keras.serving.saved_model import Arrays, SavedModel
+from t2t_keras.serving.saved_model import Arrays, SavedModel, check_rows
 from t2t_keras.serving.version import Version
 
 
@@ -122,11 +122,7 @@ class Predictor:
         key = None
         if model.is_batchable(signature):
             rows = {len(array) for array in inputs.values()}
-            most = max(rows)
-            if most > self.max_rows:
-                raise invalid(
-                    f"A request has at most {self.max_rows} rows. Received: {most}"
-                )
+            check_rows(rows, self.max_rows)
             if version.joins_requests and len(rows) == 1:
                 # The object stands for the version: a new one has its own batches.
                 key = (id(model), signature, frozenset(names))

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -16,11 +15,15 @@ from starlette.routing import Route
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from t2t_keras.serving import json_tensors
+from t2t_keras.serving.admission import Hold
 from t2t_keras.serving.errors import ServingError, invalid
 from t2t_keras.serving.grpc_service import SIGNATURE_DEF, metadata
+from t2t_keras.serving.json_answer import answer
+from t2t_keras.serving.json_tensors import parse, to_arrays
 from t2t_keras.serving.metrics import PATH as METRICS_PATH
+from t2t_keras.serving.offload import offload
 from t2t_keras.serving.predictor import Predictor
+from t2t_keras.serving.saved_model import Arrays, bytes_of
 from t2t_keras.serving.token import is_authorized
 from t2t_keras.serving.translate_page import about, translate_page
 
@@ -48,8 +51,6 @@ _MODEL = re.compile(
     r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
     r"(?:/(?P<metadata>metadata)|/(?P<about>about)|:(?P<verb>predict|classify|regress))?"
 )
-_LARGE = 1 << 16
-"""Bytes of a body that is worth a thread, so that others need not wait for it."""
 
 
 class RestApi:
@@ -59,6 +60,7 @@ class RestApi:
         predictor: Answers predictions.
         timeout: Seconds that a request may take, from its first byte to its answer.
         max_bytes: The most bytes of a request's body.
+        max_answer_bytes: The most bytes of an answer.
         token: What requests have to carry as `Authorization: Bearer TOKEN`, the page
             apart; None for nothing.
         metrics_path: Where metrics are; None for nowhere. Default where TensorFlow
@@ -70,6 +72,7 @@ class RestApi:
         predictor: Predictor,
         timeout: float,
         max_bytes: int,
+        max_answer_bytes: int,
         token: str | None = None,
         metrics_path: str | None = METRICS_PATH,
     ) -> None:
@@ -77,6 +80,7 @@ class RestApi:
         self._registry = predictor.registry
         self._timeout = timeout
         self._max_bytes = max_bytes
+        self._max_answer_bytes = max_answer_bytes
         self._token = token
         self._metrics_path = metrics_path
         html, headers = translate_page(predictor.max_rows, max_bytes)
@@ -157,8 +161,7 @@ class RestApi:
         if match["about"]:
             return await self._about(spec)
         if verb == "predict":
-            with self._predictor.admission.request():
-                return await self._predict(request, spec)
+            return await self._predict(request, spec)
         if verb:
             raise ServingError(
                 grpc.StatusCode.UNIMPLEMENTED, f"Only :predict is served, not :{verb}."
@@ -198,26 +201,38 @@ class RestApi:
             version.release()
 
     async def _predict(self, request: Request, spec: ModelSpec) -> Response:
-        started = time.monotonic()
+        ends = asyncio.get_running_loop().time() + self._timeout
+        admission = self._predictor.admission
+        with admission.bytes() as hold:
+            content = await self._within(ends, self._body(request, hold))
+            with admission.request() as hold:
+                return await self._answer(request, spec, content, ends, hold)
+
+    async def _within(self, ends: float, result: Awaitable[Result]) -> Result:
         try:
-            async with asyncio.timeout(self._timeout):
-                text = await self._body(request)
+            async with asyncio.timeout_at(ends):
+                return await result
         except TimeoutError:
             raise ServingError(
                 grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"The request's body did not come within {self._timeout:g} s.",
+                f"The request did not come, and was not read, within "
+                f"{self._timeout:g} s.",
             ) from None
-        body = await _in_thread(len(text), json_tensors.parse, text)
-        spec.signature_name = body.signature_name
-        version, model = self._registry.acquire(spec)
-        try:
-            signature = model.signature(body.signature_name)
-            inputs = await _in_thread(
-                len(text), json_tensors.to_arrays, body, signature
-            )
-        finally:
-            version.release()
-        left = self._timeout - (time.monotonic() - started)
+
+    async def _answer(
+        self,
+        request: Request,
+        spec: ModelSpec,
+        content: bytes,
+        ends: float,
+        hold: Hold,
+    ) -> Response:
+        # All at once: what is read of a body takes many times its size, and would wait
+        # for other bodies.
+        reading = offload(len(content), self._read, content, spec)
+        inputs, is_row = await self._within(ends, reading)
+        hold(await offload(len(content), bytes_of, inputs))
+        left = ends - asyncio.get_running_loop().time()
         answering = asyncio.ensure_future(
             self._predictor.predict(spec, inputs, (), left, "REST")
         )
@@ -233,10 +248,29 @@ class RestApi:
             answering.cancel()
             leaving.cancel()
         size = sum(array.nbytes for array in outputs.values())
-        answer = await _in_thread(size, json_tensors.answer, outputs, body.is_row)
-        return Response(answer, media_type="application/json")
+        hold(size)
+        text = await offload(size, answer, outputs, is_row, self._max_answer_bytes)
+        return Response(text, media_type="application/json")
 
-    async def _body(self, request: Request) -> bytes:
+    def _read(self, content: bytes, spec: ModelSpec) -> tuple[Arrays, bool]:
+        """Returns the inputs in a body, and whether rows are wanted.
+
+        Args:
+            content: The body.
+            spec: The model; it gets the signature's name.
+        """
+        body = parse(content)
+        spec.signature_name = body.signature_name
+        version, model = self._registry.acquire(spec)
+        try:
+            signature = model.signature(spec.signature_name)
+            is_batchable = model.is_batchable(spec.signature_name)
+            most = self._predictor.max_rows if is_batchable else None
+            return to_arrays(body, signature, most), body.is_row
+        finally:
+            version.release()
+
+    async def _body(self, request: Request, hold: Hold) -> bytes:
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
@@ -245,6 +279,7 @@ class RestApi:
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
                     f"A request has at most {self._max_bytes:,} bytes.",
                 )
+            hold(len(part))
             parts.append(part)
         return b"".join(parts)
 
@@ -257,11 +292,3 @@ async def _has_left(request: Request) -> None:
     """Ends when the client has gone away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def _in_thread(
-    size: int, function: Callable[..., Result], *arguments: Any
-) -> Result:
-    if size < _LARGE:
-        return function(*arguments)
-    return await asyncio.to_thread(function, *arguments)

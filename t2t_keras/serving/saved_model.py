@@ -1,13 +1,13 @@
 """A SavedModel as TensorFlow Serving runs it: through the session loader."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import grpc
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  An export's operations are registered by it.
-from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 from t2t_keras.serving.errors import ServingError, invalid, shown
 
@@ -98,12 +98,7 @@ class SavedModel:
             sent = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
             if sent != dtype:
                 raise invalid(f"Input {name} is {dtype.name}. Received: {sent.name}")
-            shape = tf.TensorShape(info.tensor_shape)
-            if not shape.is_compatible_with(array.shape):
-                raise invalid(
-                    f"Input {name} has the shape {_shown(shape)}. Received: "
-                    f"{list(array.shape)}"
-                )
+            check_shape(name, info, array.shape)
 
     def outputs_of(self, signature_name: str, output_filter: Iterable[str]) -> set[str]:
         """Returns the names of the outputs wanted: those given, or all.
@@ -162,6 +157,35 @@ def bytes_of(arrays: Arrays) -> int:
         array.nbytes + (sum(map(len, array.flat)) if array.dtype == object else 0)
         for array in arrays.values()
     )
+
+
+def check_shape(name: str, info: TensorInfo, shape: Sequence[int]) -> None:
+    """Holds the shape of an input to its signature.
+
+    Args:
+        name: The input.
+        info: What the signature says of it.
+        shape: What was sent.
+
+    Raises:
+        ServingError: If it does not fit.
+    """
+    expected = tf.TensorShape(info.tensor_shape)
+    if not expected.is_compatible_with(shape):
+        raise invalid(
+            f"Input {name} has the shape {_shown(expected)}. Received: {shown(shape)}"
+        )
+
+
+def check_rows(rows: Iterable[int], max_rows: int) -> None:
+    """Holds the first axes of the inputs of a request to a limit.
+
+    Raises:
+        ServingError: If one is longer.
+    """
+    most = max(rows, default=0)
+    if most > max_rows:
+        raise invalid(f"A request has at most {max_rows} rows. Received: {most}")
 
 
 def _shown(shape: tf.TensorShape) -> str:

@@ -114,6 +114,7 @@ def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
         predictor,
         options.rest_timeout or options.request_timeout,
         options.max_request_bytes,
+        options.max_response_bytes,
         options.token,
         options.metrics_path,
     )
@@ -148,7 +149,10 @@ def _grpc_services(
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         PredictionService(
-            predictor, options.request_timeout, options.max_request_bytes
+            predictor,
+            options.request_timeout,
+            options.max_request_bytes,
+            options.max_response_bytes,
         ),
         server,
     )

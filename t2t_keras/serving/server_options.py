@@ -21,6 +21,7 @@ class ServerOptions:
         metrics_path: Where metrics are over REST; None for nowhere. Default where
             TensorFlow Serving has them.
         max_request_bytes: Of a request, and of its tensors. Default 16 MiB.
+        max_response_bytes: Of an answer. Default 64 MiB.
         request_timeout: Seconds that a request may take. Default 60.
         rest_timeout: Likewise over REST. Default `request_timeout`.
         grace: Seconds that requests have to end in when the server does. Default 30.
@@ -41,6 +42,7 @@ class ServerOptions:
     rest_api_port: int = 8501
     metrics_path: str | None = METRICS_PATH
     max_request_bytes: int = 16 << 20
+    max_response_bytes: int = 64 << 20
     request_timeout: float = 60.0
     rest_timeout: float | None = None
     grace: float = 30.0

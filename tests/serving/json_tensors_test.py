@@ -8,19 +8,25 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
+from t2t_keras.serving import json_answer
 from t2t_keras.serving.errors import ServingError
-from t2t_keras.serving.json_tensors import answer, parse, to_arrays
+from t2t_keras.serving.json_tensors import parse, to_arrays
 
 
 def signature(**dtypes):
     definition = SignatureDef()
     for name, dtype in dtypes.items():
         definition.inputs[name].dtype = tf.as_dtype(dtype).as_datatype_enum
+        definition.inputs[name].tensor_shape.unknown_rank = True
     return definition
 
 
 def read(text, **dtypes):
-    return to_arrays(parse(text.encode()), signature(**dtypes))
+    return to_arrays(parse(text.encode()), signature(**dtypes), None)
+
+
+def answer(outputs, is_row, max_bytes=1 << 20):
+    return json_answer.answer(outputs, is_row, max_bytes)
 
 
 def test_rows_of_one_input_need_no_name():
@@ -99,6 +105,56 @@ def test_what_is_wrong_is_said(text, message):
     assert len(raised.value.message) < 300
 
 
+LARGE = 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"instances": [' + "[]," * LARGE + "[]]}", "3,000,003 brackets, too many"),
+        ('{"inputs": [' + "{}," * LARGE + "{}]}", "3,000,003 brackets, too many"),
+        (
+            "{" + ",".join(f'"{n}":""' for n in range(200_000)) + "}",
+            "200,000 colons, too many",
+        ),
+        ('{"inputs": [' + "0," * LARGE + "0]}", "at most 1024 rows. Received: 3000001"),
+        ('{"instances": [' + "0," * LARGE + "0]}", "at most 1024 rows"),
+        ('{"inputs": 1, "inputs": 2}', "a key twice"),
+        ('{"instances": [{"x": 1, "x": 2}]}', "a key twice"),
+        ('{"inputs": 1e400}', "1e400 is too large"),
+        ('{"inputs": [1, -1e39]}', "x is float32: overflow"),
+        ('{"inputs": [1, ' + "9" * 4000 + "]}", "x is float32. Received: the number 9"),
+        ('{"inputs": [[[1]]]}', r"x has the shape \[any\]. Received: \[1, 1, 1\]"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_what_is_too_much_is_refused(text, message):
+    definition = signature(x="float32")
+    del definition.inputs["x"].tensor_shape.dim[:]
+    definition.inputs["x"].tensor_shape.unknown_rank = False
+    definition.inputs["x"].tensor_shape.dim.add(size=-1)
+    with pytest.raises(ServingError, match=message) as raised:
+        to_arrays(parse(text.encode()), definition, 1024)
+    assert raised.value.code.name == "INVALID_ARGUMENT"
+    assert len(raised.value.message) < 300
+
+
+def test_many_values_are_read_as_few_are():
+    rng = np.random.default_rng(0)
+    for dtype in ("int8", "int64", "uint64", "float32", "float64", "bfloat16"):
+        values = rng.integers(0, 100, (300, 200)).tolist()
+        text = json.dumps({"inputs": values})
+        found = read(text, x=dtype)["x"]
+        assert found.dtype == tf.as_dtype(dtype).as_numpy_dtype
+        assert found.tolist() == values
+    words = [[f"{number} ä"] * 100 for number in range(300)]
+    found = read(json.dumps({"instances": words}), x="string")["x"]
+    assert [[word.decode() for word in row] for row in found] == words
+    values[200][7] = "a"
+    with pytest.raises(ServingError, match=r"x is float32\. Received: a string"):
+        read(json.dumps({"inputs": values}), x="float32")
+
+
 def test_a_string_is_no_number_and_base64_is_checked():
     with pytest.raises(ServingError, match=r"x is string\. Received: the number 1"):
         read('{"inputs": [1]}', x="string")
@@ -122,6 +178,30 @@ def test_answers_name_outputs_unless_there_is_only_one():
         ]
     }
     assert json.loads(answer(two, is_row=False))["outputs"]["y"] == [[1], [2]]
+
+
+@pytest.mark.parametrize("is_row", [False, True])
+def test_large_answers_are_written_as_small_ones_are(is_row, monkeypatch):
+    rng = np.random.default_rng(0)
+    text = np.empty(7, object)
+    text[:] = [f"{number}\0".encode() for number in range(7)]
+    outputs = {
+        "number": np.arange(7),
+        "text": text,
+        "scores_bytes": text.reshape(7, 1),
+        "rows": rng.normal(0, 1, (7, 5, 3)).astype(np.float32),
+        "none": np.zeros((7, 0)),
+    }
+    whole = answer(outputs, is_row)
+    alone = [answer({name: array}, is_row) for name, array in outputs.items()]
+    for number in (1, 2, 7, 30, 100):
+        monkeypatch.setattr(json_answer, "_SLICE", number)
+        assert answer(outputs, is_row) == whole
+        for (name, array), expected in zip(outputs.items(), alone, strict=True):
+            assert answer({name: array}, is_row) == expected
+    assert answer(outputs, is_row, len(whole)) == whole
+    with pytest.raises(ServingError, match="more than 500 bytes"):
+        answer(outputs, is_row, 500)
 
 
 def test_answers_say_nan_and_refuse_rows_where_there_are_none():
