@@ -13,6 +13,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
+from t2t_keras.keras_backend import WrongBackend, require_tensorflow
 from t2t_keras.pipelines.input_output import (
     EXIT_FAILURE,
     flush_streams,
@@ -97,6 +98,7 @@ def _guarded(
         logging.set_verbosity(logging.ERROR)
     collect_less_often()
     try:
+        require_tensorflow()
         with _quiet_start(), _without_pictures():
             import tensorflow  # noqa: F401
         return (main(arguments) if takes_arguments else main()) or 0
@@ -105,6 +107,8 @@ def _guarded(
             status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
         else:
             status, message = EXIT_USAGE, str(error)
+    except WrongBackend as error:
+        status, message = EXIT_USAGE, str(error)
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing can be told to them.
         return EXIT_FAILURE

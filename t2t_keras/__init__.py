@@ -7,6 +7,8 @@ answer `--help` without loading TensorFlow.
 import importlib
 from typing import Any
 
+from t2t_keras.keras_backend import require_tensorflow
+
 __version__ = "0.1.0"
 
 _MODULES = {
@@ -38,6 +40,7 @@ __all__ = sorted(_MODULES)
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_tensorflow()
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 

@@ -21,6 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from t2t_keras.keras_backend import require_tensorflow
+
+require_tensorflow()
+
 import keras
 import numpy as np
 

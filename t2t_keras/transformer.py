@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from t2t_keras.keras_backend import require_tensorflow
+
+require_tensorflow()
+
 import keras
 import tensorflow as tf
 

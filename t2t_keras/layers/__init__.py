@@ -1,5 +1,9 @@
 """The Transformer's parts as Keras layers, each usable alone."""
 
+from t2t_keras.keras_backend import require_tensorflow
+
+require_tensorflow()
+
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.decoder import Decoder, DecoderLayer
 from t2t_keras.layers.dot_product import (
