@@ -17,7 +17,8 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
         paths: Files of weights of one and the same model.
 
     Returns:
-        The mean of each float array, summed in float64; of an integer one the last.
+        The mean of each floating-point array, summed in float64. Any other array, such
+        as a counter, is that of the last file. All arrays keep their dtypes.
 
     Raises:
         ValueError: If there are no paths, a file is damaged, or the files are of
@@ -26,28 +27,28 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
     if not paths:
         raise ValueError("There is no checkpoint to average.")
     total: dict[str, np.ndarray] = {}
-    dtypes: dict[str, np.dtype] = {}
+    last: dict[str, np.ndarray] = {}
     for path in paths:
         arrays = {
             name: array
             for name, array in load_arrays(path).items()
-            if np.issubdtype(array.dtype, np.number)
+            if array.dtype.kind != "U"  # Text: the metrics on the dev split.
         }
         shapes = {name: array.shape for name, array in arrays.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
             raise ValueError(f"{path} is of another model than {paths[0]}.")
         for name, array in arrays.items():
-            dtypes[name] = array.dtype
-            if name in total and np.issubdtype(array.dtype, np.floating):
+            if not np.issubdtype(array.dtype, np.floating):
+                total[name] = array
+            elif name in total:
                 total[name] += array
             else:
-                total[name] = array.astype(
-                    np.float64 if np.issubdtype(array.dtype, np.floating) else None
-                )
+                total[name] = array.astype(np.float64)
+        last = arrays
     return {
         name: (
-            (array / len(paths)).astype(dtypes[name])
-            if np.issubdtype(dtypes[name], np.floating)
+            (array / len(paths)).astype(last[name].dtype)
+            if np.issubdtype(last[name].dtype, np.floating)
             else array
         )
         for name, array in total.items()

@@ -46,6 +46,10 @@ def projected_token_losses(
     with one row and with the mean row, and a token's share in the gradient scales
     `[n, d_model]` numbers on either side of the softmax, not the softmax itself.
 
+    In low precision, the smoothed target is subtracted from the softmax in float32,
+    before rounding: for a confident model the difference is smaller than the rounding
+    error of the softmax. The entry of the right token is kept in float32.
+
     Args:
         labels: `[n]` integer, the right tokens.
         states: `[n, d_model]` float, the decoder's output.
@@ -58,6 +62,7 @@ def projected_token_losses(
         and whether the right token was the likeliest, `[n]` bool.
     """
     exact = _exact_dtype(states)
+    is_rounded = states.dtype != exact
     labels = tf.cast(labels, tf.int32)
     # Rows are gathered from the matrix as it is: a gradient that adds up thousands
     # of equal tokens loses most of them in low precision.
@@ -67,34 +72,55 @@ def projected_token_losses(
     position = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
 
     @tf.custom_gradient
-    def log_partition(states: tf.Tensor, matrix: tf.Tensor) -> Any:
+    def log_partition(states: tf.Tensor, matrix: tf.Tensor, rows: tf.Tensor) -> Any:
+        """In low precision, its gradient is that of the whole smoothed loss."""
         logits = tf.cast(tf.matmul(states, matrix, transpose_b=True), exact)
         probabilities = tf.nn.softmax(logits)
         # The likeliest token's probability is at least 1 / vocab_size: its
         # logarithm is safe where that of another might be of zero.
         likeliest = tf.reduce_max(probabilities, axis=1)
         log_sum = tf.reduce_max(logits, axis=1) - tf.math.log(likeliest)
-        correct = tf.gather_nd(probabilities, position) >= likeliest
-        saved = tf.cast(probabilities, states.dtype)
+        gold_probability = tf.gather_nd(probabilities, position)
+        correct = gold_probability >= likeliest
+        saved = probabilities
+        if is_rounded:
+            everywhere = label_smoothing / tf.cast(tf.shape(matrix)[0], exact)
+            gold_difference = gold_probability - (1 - label_smoothing) - everywhere
+            saved = tf.tensor_scatter_nd_update(
+                tf.cast(probabilities - everywhere, states.dtype),
+                position,
+                tf.zeros_like(labels, states.dtype),
+            )
 
-        def gradient(
-            d_log_sum: tf.Tensor, *_: tf.Tensor
-        ) -> tuple[tf.Tensor, tf.Tensor]:
-            scale = tf.cast(d_log_sum, states.dtype)[:, tf.newaxis]
-            d_states = tf.matmul(saved, matrix) * scale
-            d_matrix = tf.matmul(saved, states * scale, transpose_a=True)
-            return d_states, d_matrix
+        def gradient(d_log_sum: tf.Tensor, *_: tf.Tensor) -> tuple[Any, Any, Any]:
+            scale = d_log_sum[:, tf.newaxis]
+            d_states = tf.cast(tf.matmul(saved, matrix), exact) * scale
+            scaled = states * tf.cast(scale, states.dtype)
+            d_matrix = tf.matmul(saved, scaled, transpose_a=True)
+            if not is_rounded:
+                return d_states, d_matrix, None
+            scale *= gold_difference[:, tf.newaxis]
+            d_states = tf.cast(d_states + scale * rows, states.dtype)
+            return d_states, d_matrix, scale * tf.cast(states, exact)
 
         return (log_sum, tf.gather_nd(logits, position), correct), gradient
 
-    log_sum, gold_logit, correct = log_partition(states, matrix)
+    log_sum, gold_logit, correct = log_partition(states, matrix, rows)
     exact_states = tf.cast(states, exact)
     gold = tf.reduce_sum(exact_states * rows, axis=1)
     # The value must be rounded as the sum was, or a likelihood could exceed 1.
     gold += tf.stop_gradient(gold_logit - gold)
     mean = tf.linalg.matvec(exact_states, mean_row)
-    nll = log_sum - gold
-    return nll + label_smoothing * (gold - mean), nll, correct
+    smoothing = label_smoothing * (gold - mean)
+    if not is_rounded:
+        nll = log_sum - gold
+        return nll + smoothing, nll, correct
+    nll = log_sum - tf.stop_gradient(gold)
+    smoothed = nll + tf.stop_gradient(smoothing)
+    # The value of `nll` with the gradient of the loss without smoothing.
+    unsmoothed = smoothed - smoothing
+    nll = tf.stop_gradient(nll) + (unsmoothed - tf.stop_gradient(unsmoothed))
+    return smoothed, nll, correct
 
 
 def divergence(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
@@ -129,13 +155,15 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     Call arguments:
         y_true: `[batch, target]` integer tokens, 0 for padding.
         y_pred: `[batch, target, vocab_size]` logits.
-        sample_weight: Optional weight of each token, `[batch, target]`.
+        sample_weight: Optional weights of the sentences, `[batch]`, or of the tokens,
+            `[batch, target]`. Scalars and axes of size 1 are broadcast.
 
     Returns:
         A scalar, in nats a token.
 
     Raises:
-        ValueError: If `label_smoothing` is outside [0, 1).
+        ValueError: If `label_smoothing` is outside [0, 1), or `sample_weight` has the
+            wrong shape.
     """
 
     def __init__(
@@ -170,9 +198,29 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         y_true = tf.convert_to_tensor(y_true)
         real = tf.cast(tf.not_equal(y_true, PAD_ID), self.dtype)
         if sample_weight is not None:
-            real *= tf.cast(sample_weight, self.dtype)
+            real *= _weight_of_each(tf.cast(sample_weight, self.dtype), like=y_true)
         return super().__call__(y_true, y_pred, sample_weight=real)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+def _weight_of_each(weights: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Broadcasts weights to labels; those of shape `[batch]` along the tokens."""
+    known = weights.shape.rank is not None and like.shape.rank is not None
+    if known and (
+        weights.shape.rank > like.shape.rank
+        or any(
+            None not in (one, other) and one not in (1, other)
+            for one, other in zip(weights.shape, like.shape, strict=False)
+        )
+    ):
+        raise ValueError(
+            "sample_weight must have the shape [batch] or [batch, target]. Received: "
+            f"sample_weight of shape {weights.shape} for y_true of shape {like.shape}"
+        )
+    # The rank is unknown after Keras has retraced for weights of both shapes.
+    missing = tf.ones([tf.rank(like) - tf.rank(weights)], tf.int32)
+    weights = tf.reshape(weights, tf.concat([tf.shape(weights), missing], axis=0))
+    return tf.broadcast_to(weights, tf.shape(like))

@@ -159,11 +159,26 @@ def test_the_average_is_the_mean_of_each_array(tmp_path):
     np.testing.assert_array_equal(average["w"], [3, 3, 3])
     assert average["w"].dtype == np.float32
     assert average["calls"] == 2
+    assert average["calls"].dtype == np.int32
     save_arrays(tmp_path / "other.npz", {"w": np.zeros(4, np.float32)})
     with pytest.raises(ValueError, match="another model"):
         average_weights([tmp_path / "0.npz", tmp_path / "other.npz"])
     with pytest.raises(ValueError, match="no checkpoint"):
         average_weights([])
+
+
+def test_averaging_keeps_every_dtype(tmp_path):
+    dtypes = ["float16", "float32", "float64", "int8", "uint32", "int64", "bool"]
+    for i in range(3):
+        arrays = {dtype: np.full(2, i, dtype) for dtype in dtypes}
+        save_arrays(tmp_path / f"{i}.npz", {**arrays, "metrics": np.array("{}")})
+    average = average_weights([tmp_path / f"{i}.npz" for i in range(3)])
+    assert {name: array.dtype.name for name, array in average.items()} == {
+        dtype: dtype for dtype in dtypes
+    }
+    for dtype, array in average.items():
+        expected = 1 if dtype.startswith("float") else True if dtype == "bool" else 2
+        np.testing.assert_array_equal(array, np.full(2, expected))
 
 
 def test_the_fused_kernel_is_kerass_adam():

@@ -92,6 +92,76 @@ def test_low_precision_loses_no_token_that_repeats():
     assert error < 0.02
 
 
+def relative_gradient_errors(function, labels, states, table, smoothing, dtype):
+    """Compares the gradients of states and table with those in float64."""
+    states, table = (
+        tf.cast(tf.cast(x, dtype), tf.float32).numpy() for x in (states, table)
+    )
+    logits = states.astype(np.float64) @ table.T.astype(np.float64)
+    difference = np.exp(logits - logits.max(1, keepdims=True))
+    difference /= difference.sum(1, keepdims=True)
+    difference -= smoothing / len(table)
+    difference[np.arange(len(labels)), labels] -= 1 - smoothing
+    expected = [difference @ table, difference.T @ states]
+    low = tf.cast(states, dtype)
+    variable = tf.Variable(table)
+    with tf.GradientTape() as tape:
+        tape.watch(low)
+        total = tf.reduce_sum(function(labels, low, variable, smoothing)[0])
+    found = tape.gradient(total, [low, variable])
+    found = [tf.cast(tf.convert_to_tensor(g), tf.float64).numpy() for g in found]
+    return [
+        np.linalg.norm(one - other) / np.linalg.norm(other)
+        for one, other in zip(found, expected, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_projected_gradient_is_as_accurate_as_the_plain_one_in_low_precision(
+    dtype, smoothing
+):
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(1000, 128)) * 128**-0.5
+    labels = rng.integers(0, 1000, 256).astype(np.int32)
+
+    def plain(labels, states, table, smoothing):
+        logits = tf.matmul(states, tf.cast(table, states.dtype), transpose_b=True)
+        return token_losses(labels, logits, smoothing)
+
+    # From an untrained model to one that gives the right token 0.9999.
+    for confidence in (0, 8, 12, 16):
+        states = rng.normal(size=(256, 128)) * 0.5 + table[labels] * confidence
+        data = labels, states, table, smoothing, dtype
+        errors = relative_gradient_errors(projected_token_losses, *data)
+        for error, of_plain in zip(
+            errors, relative_gradient_errors(plain, *data), strict=True
+        ):
+            assert error < 1.1 * of_plain + 1e-4
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_gradient_of_the_projected_nll_is_that_of_the_unsmoothed_loss(dtype):
+    rng = np.random.default_rng(1)
+    states = tf.cast(rng.normal(size=(9, 6)), dtype)
+    table = tf.constant(rng.normal(size=(13, 6)), tf.float32)
+    labels = tf.constant(rng.integers(0, 13, 9))
+    gradients = []
+    for smoothing, output in ((0.0, 0), (0.1, 1)):
+        with tf.GradientTape() as tape:
+            tape.watch([states, table])
+            outputs = projected_token_losses(labels, states, table, smoothing)
+            total = tf.reduce_sum(outputs[output])
+        gradients.append(tape.gradient(total, [states, table]))
+    for one, other in zip(*gradients, strict=True):
+        one, other = (
+            tf.cast(tf.convert_to_tensor(g), tf.float32) for g in (one, other)
+        )
+        np.testing.assert_allclose(
+            one, other, atol=1e-6 if dtype == "float32" else 0.02
+        )
+
+
 def test_the_projected_form_survives_a_hopeless_token():
     states = tf.constant([[100.0, 0.0]])
     table = tf.constant([[1.0, 0.0], [-1.0, 0.0]])
@@ -116,6 +186,39 @@ def test_padding_has_no_part_in_the_mean():
     assert float(loss(labels, logits, weights)) == pytest.approx(weighted, rel=1e-5)
     again = LabelSmoothedCrossEntropy.from_config(loss.get_config())
     assert float(again(labels, logits)) == float(loss(labels, logits))
+
+
+def test_sample_weight_of_shape_batch_applies_to_all_tokens():
+    loss = LabelSmoothedCrossEntropy(0.1)
+    rng = np.random.default_rng(2)
+    weights = np.array([1.0, 0.0, 5.0])
+    for length in (3, 4):  # Equal to the batch size, and not.
+        logits = rng.normal(size=(3, length, 5)).astype(np.float32)
+        labels = rng.integers(0, 5, (3, length))
+        of_each = np.repeat(weights[:, np.newaxis], length, axis=1)
+        expected = float(loss(labels, logits, of_each))
+        for form in (weights, weights[:, np.newaxis], weights.astype(np.int64)):
+            assert float(loss(labels, logits, form)) == pytest.approx(expected)
+        scalar = loss(labels, logits, 2.0), loss(labels, logits, np.ones((1, length)))
+        assert float(scalar[0]) == pytest.approx(float(scalar[1]))
+
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, None], tf.int32),
+                tf.TensorSpec([None, None, 5]),
+                tf.TensorSpec(None),
+            ]
+        )
+        def unknown(labels, logits, weights):
+            return loss(labels, logits, weights)
+
+        for form in (weights, of_each):
+            assert float(unknown(labels, logits, form)) == pytest.approx(expected)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            unknown(labels, logits, weights[:2])
+    for shape in ((2,), (3, 2), (3, 4, 1), (1, 3, 4)):
+        with pytest.raises(ValueError, match=r"\[batch\] or \[batch, target\]"):
+            loss(labels, logits, np.ones(shape))
 
 
 def test_label_smoothing_must_be_a_share():
