@@ -1,5 +1,6 @@
 """The Transformer (Vaswani et al., 2017): decode(encode(source))."""
 
+from pathlib import Path
 from typing import Any
 
 from t2t_keras.keras_backend import require_tensorflow
@@ -16,10 +17,11 @@ from t2t_keras.layers.encoder import Encoder
 from t2t_keras.layers.masks import causal_mask, padding_mask
 from t2t_keras.layers.position import POSITIONS
 from t2t_keras.layers.seeds import child_seed
+from t2t_keras.layers.symbolic import TracedOutputs
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
-class Transformer(keras.Model):
+class Transformer(TracedOutputs, keras.Model):
     """The encoder-decoder model of "Attention Is All You Need" (Figure 1).
 
     The defaults are the paper's base model. Weights exist from construction on.
@@ -167,16 +169,16 @@ class Transformer(keras.Model):
             name="decoder",
             **layer_arguments,
         )
-        self.build()
+        self.build({name: (None, None) for name in ("source", "target")})
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights; the sizes are known without any input."""
         if self.built:
             return
-        shape = (None, None, self._arguments["d_model"])
-        self.target_embedding.build()
+        ids, shape = (None, None), (None, None, self._arguments["d_model"])
+        self.target_embedding.build(ids)
         if self.source_embedding is not self.target_embedding:
-            self.source_embedding.build()
+            self.source_embedding.build(ids)
         for side in (self.source_position, self.target_position):
             side.build(shape)
         for side in (self.source_dropout, self.target_dropout):
@@ -236,10 +238,11 @@ class Transformer(keras.Model):
             target: `[batch, target]` integer ids, the start token first.
             memory: `[batch, source, d_model]`, what `encode` returned; unused where
                 a cache is given.
-            memory_mask: `[batch, 1, 1, source]` bool, `padding_mask(source)`.
-            self_attention_mask: Bool that broadcasts to `[batch, heads, target, key]`.
-                Default the causal mask. With a cache, the keys are the cached
-                positions and then these.
+            memory_mask: `padding_mask(source)`, or any other mask of shape `[batch,
+                target, source]` or `[batch, heads, target, source]`. Any axis may be 1.
+            self_attention_mask: Bool of shape `[batch, target, key]` or `[batch, heads,
+                target, key]`. Any axis may be 1. Default: the causal mask. With a
+                cache, the keys are the cached positions and then these.
             positions: `[target]` integer. Default 0 .. target - 1.
             cache: What `empty_cache` or an earlier call returned.
             return_attention_scores: Also return each layer's attention weights.
@@ -333,6 +336,34 @@ class Transformer(keras.Model):
             "decoder": [scores for scores, _ in decoder_scores],
             "cross": [scores for _, scores in decoder_scores],
         }
+
+    def compute_output_shape(self, input_shape: dict[str, Any]) -> Any:
+        """Returns the shape of the logits."""
+        return (*input_shape["target"], self.target_embedding.vocab_size)
+
+    def export(
+        self,
+        filepath: str | Path,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the forward pass with Keras; `t2t-export` exports translation.
+
+        Args:
+            filepath: Directory to write.
+            format: See `keras.Model.export`.
+            verbose: See `keras.Model.export`.
+            input_signature: List with the specs of `inputs`. Default: int32 ids of any
+                batch size and lengths.
+            **kwargs: See `keras.Model.export`.
+        """
+        if input_signature is None:
+            ids = {"shape": (None, None), "dtype": "int32"}
+            names = ("source", "target")
+            input_signature = [{n: keras.InputSpec(**ids, name=n) for n in names}]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

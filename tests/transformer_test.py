@@ -100,6 +100,58 @@ def test_save_and_load_keep_the_outputs(tmp_path):
     assert loaded.get_config() == model.get_config()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"share_embeddings": False, "position": "learned", "dtype": "mixed_bfloat16"}],
+)
+def test_keras_export_of_an_uncalled_model_gives_the_same_logits(arguments, tmp_path):
+    model = Transformer(12, **SMALL, **arguments)
+    model.export(tmp_path / "exported", verbose=False)
+    expected = tf.cast(model(inputs()), tf.float32)
+    loaded = tf.saved_model.load(tmp_path / "exported")
+    served = loaded.serve(inputs())
+    np.testing.assert_allclose(tf.cast(served, tf.float32), expected, atol=1e-6)
+    # As TensorFlow Serving loads it.
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        graph = tf.compat.v1.saved_model.loader.load(
+            session, ["serve"], str(tmp_path / "exported")
+        )
+        signature = graph.signature_def["serving_default"]
+        feed = {signature.inputs[name].name: ids for name, ids in inputs().items()}
+        served = session.run(signature.outputs["output_0"].name, feed)
+    np.testing.assert_allclose(served.astype(np.float32), expected, atol=1e-6)
+
+
+def test_summary_shows_the_output_shape_of_every_layer():
+    for share in (True, False):
+        model = Transformer(12, **SMALL, pre_norm=True, share_embeddings=share)
+        lines = []
+        model.summary(expand_nested=True, line_length=100, print_fn=lines.append)
+        rows = [line for line in "\n".join(lines).splitlines() if "(None" in line]
+        # Embeddings, positions, dropouts, encoder and decoder, and the layers of both.
+        assert len(rows) == 6 + (1 if share else 2) + 4
+        assert all("(None, None, 16)" in row for row in rows)
+        assert "?" not in "".join(lines)
+
+
+def test_compute_output_shape_and_symbolic_calls_give_the_shapes():
+    model = Transformer(12, 14, share_embeddings=False, **SMALL)
+    shapes = {name: ids.shape for name, ids in inputs().items()}
+    assert model.compute_output_shape(shapes) == model(inputs()).shape == (2, 5, 14)
+    symbolic = {
+        name: keras.Input((None,), dtype="int32", name=name) for name in inputs()
+    }
+    logits, scores = model(symbolic, return_attention_scores=True)
+    assert logits.shape == (None, None, 14)
+    assert [s.shape for s in scores["cross"]] == [(None, 4, None, None)] * 2
+    functional = keras.Model(symbolic, scores["cross"])
+    np.testing.assert_allclose(
+        functional(inputs())[1],
+        model(inputs(), return_attention_scores=True)[1]["cross"][1],
+        atol=1e-6,
+    )
+
+
 def test_compile_and_fit_learn_on_one_device():
     model = Transformer(12, **SMALL, dropout=0.0)
     model.compile(

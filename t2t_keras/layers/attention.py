@@ -11,16 +11,17 @@ from t2t_keras.layers.dot_product import (
 )
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.linear import Linear
-from t2t_keras.layers.masks import window_mask
+from t2t_keras.layers.masks import fit_mask, window_mask
 from t2t_keras.layers.seeds import child_seed
-from t2t_keras.layers.shapes import reshape_last
+from t2t_keras.layers.shapes import check_shape, require_shape, reshape_last
+from t2t_keras.layers.symbolic import TracedOutputs
 
 KeyValue = tuple[tf.Tensor, tf.Tensor]
 """Keys `[batch, heads, key, d_k]` and values `[batch, heads, key, d_v]`."""
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(TracedOutputs, keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
 
     A layer is either self-attention, called as `layer(x)`, with one fused kernel
@@ -44,8 +45,8 @@ class MultiHeadAttention(keras.layers.Layer):
     Call arguments:
         query: `[batch, query, d_model]` float.
         memory: `[batch, key, d_model]` float to attend to; None for self-attention.
-        attention_mask: Bool that broadcasts to `[batch, heads, query, key]`, True =
-            attend.
+        attention_mask: Bool of shape `[batch, query, key]` or `[batch, heads, query,
+            key]`, True = attend. Any axis may be 1. Default: attend to everything.
         cache: Self-attention: keys and values of earlier positions, to which those
             of `query` are appended. Attention to a memory: what `keys_values`
             returned for it, in place of `memory`.
@@ -59,8 +60,9 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Raises:
         ValueError: If `num_heads` does not divide `d_model` and `d_k` is not given,
-            `attention_window` is below 1 or is given for attention to a memory, or a
-            layer is called in both ways.
+            `attention_window` is below 1 or is given for attention to a memory, a
+            layer is called in both ways, or a call argument has the wrong shape or
+            the mask the wrong dtype.
     """
 
     def __init__(
@@ -109,6 +111,9 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def build(self, query_shape: Any, memory_shape: Any = None) -> None:
         """Creates the projections for self-attention or for a memory."""
+        shape = (None, None, self.d_model)
+        check_shape(query_shape, shape, self, "query")
+        check_shape(memory_shape or shape, shape, self, "memory")
         queries = self.num_heads * self.d_k
         keys_values = self.num_heads * (self.d_k + self.d_v)
         self.is_self_attention = memory_shape is None
@@ -146,6 +151,7 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             Keys `[batch, heads, key, d_k]` and values `[batch, heads, key, d_v]`.
         """
+        memory = require_shape(memory, (None, None, self.d_model), self, "memory")
         sizes = [self.num_heads * self.d_k, self.num_heads * self.d_v]
         key, value = tf.split(self.key_value(memory), sizes, axis=-1)
         return self._split_heads(key, self.d_k), self._split_heads(value, self.d_v)
@@ -184,14 +190,24 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"{self.name} was first called with a memory: it needs one. Make "
                 "another layer for self-attention."
             )
+        query = require_shape(query, (None, None, self.d_model), self, "query")
+        if attention_mask is not None and attention_mask.shape.rank in (0, 1, 2):
+            # Rank 2 is ambiguous: [batch, key] or [query, key].
+            raise ValueError(
+                f"{self.name} expects attention_mask of shape [batch, query, key] or "
+                "[batch, heads, query, key] (any axis may be 1). Received shape: "
+                f"{attention_mask.shape}"
+            )
         if self.is_self_attention:
-            sizes = [self.num_heads * size for size in (self.d_k, self.d_k, self.d_v)]
+            depths = (self.d_k, self.d_k, self.d_v)
+            sizes = [self.num_heads * depth for depth in depths]
             # The gradient of a split is a concatenation; that of slices would be a
             # sum of three zero-padded tensors.
-            query, key, value = tf.split(self.query_key_value(query), sizes, axis=-1)
-            query_heads = self._split_heads(query, self.d_k)
-            key = self._split_heads(key, self.d_k)
-            value = self._split_heads(value, self.d_v)
+            parts = tf.split(self.query_key_value(query), sizes, axis=-1)
+            query_heads, key, value = (
+                self._split_heads(part, depth)
+                for part, depth in zip(parts, depths, strict=True)
+            )
             if cache is not None:
                 key = tf.concat([cache[0], key], axis=2)
                 value = tf.concat([cache[1], value], axis=2)
@@ -209,7 +225,8 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         # [batch, heads, query, d_v] -> [batch, query, heads * d_v]
         context = tf.transpose(context, [0, 2, 1, 3])
-        context = reshape_last(context, context, 2, [self.num_heads * self.d_v])
+        # The shape of the query, not of the context: a mask must not enlarge it.
+        context = reshape_last(context, query, 2, [self.num_heads * self.d_v])
         result: tuple[Any, ...] = (self.output_projection(context),)
         if return_attention_scores:
             result += (weights,)
@@ -232,7 +249,7 @@ class MultiHeadAttention(keras.layers.Layer):
             query: `[batch, heads, query, d_k]`, projected.
             key: `[batch, heads, key, d_k]`, projected.
             value: `[batch, heads, key, d_v]`, projected.
-            mask: Bool that broadcasts to `[batch, heads, query, key]`, True = attend.
+            mask: As `attention_mask` of a call.
             needs_weights: Whether the weights are wanted.
             training: Whether to drop.
 
@@ -240,6 +257,8 @@ class MultiHeadAttention(keras.layers.Layer):
             `[batch, heads, query, d_v]`, and the weights `[batch, heads, query, key]`
             where they are wanted.
         """
+        if mask is not None:
+            mask = fit_mask(mask, [*query.shape[:3], key.shape[2]])
         window = self.attention_window
         if window and not needs_weights:
             context = windowed_attention(
@@ -252,6 +271,13 @@ class MultiHeadAttention(keras.layers.Layer):
         return scaled_dot_product_attention(
             query, key, value, mask, self.dropout, training
         )
+
+    def compute_output_shape(self, query_shape: Any, memory_shape: Any = None) -> Any:
+        """Returns the shape of the output, which is that of the query."""
+        shape = (None, None, self.d_model)
+        check_shape(query_shape, shape, self, "query")
+        check_shape(memory_shape or shape, shape, self, "memory")
+        return tuple(query_shape)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from t2t_keras.layers.attention import KeyValue, MultiHeadAttention
 from t2t_keras.layers.residual import Residual
+from t2t_keras.layers.shapes import require_shape
 from t2t_keras.layers.stack import Stack, SublayeredLayer
 
 LayerCache = dict[str, KeyValue]
@@ -23,9 +24,10 @@ class DecoderLayer(SublayeredLayer):
         x: `[batch, target, d_model]` float.
         memory: `[batch, source, d_model]` float, the encoder's output; unused where
             a cache holds its keys and values.
-        self_attention_mask: Bool that broadcasts to `[batch, heads, target, target]`
-            (with a cache: `[batch, heads, target, past + target]`), True = attend.
-        cross_attention_mask: Likewise to `[batch, heads, target, source]`.
+        self_attention_mask: `[batch, target, target]` or `[batch, heads, target,
+            target]` bool, True = attend. Any axis may be 1. With a cache, the last
+            axis is past + target.
+        cross_attention_mask: Likewise; its last axis is the source.
         cache: What `empty_cache` or an earlier call returned, for decoding in steps.
         return_attention_scores: Also return both attentions' weights.
         training: Whether to drop.
@@ -68,6 +70,7 @@ class DecoderLayer(SublayeredLayer):
         training: bool | None = None,
     ) -> Any:
         """Applies the three sub-layers."""
+        x = require_shape(x, (None, None, self.d_model), self, "x")
         residual = self.self_attention_residual
         y, self_scores, *self_cache = self.self_attention(
             residual.sublayer_input(x),
@@ -133,6 +136,7 @@ class Decoder(Stack):
         training: bool | None = None,
     ) -> Any:
         """Applies the layers in turn."""
+        x = require_shape(x, (None, None, self.d_model), self, "x")
         scores = []
         new_cache = []
         for i, layer in enumerate(self.layers):

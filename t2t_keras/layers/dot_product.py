@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.masks import fit_mask
 
 
 def scaled_dot_product_attention(
@@ -19,14 +20,18 @@ def scaled_dot_product_attention(
         query: `[..., query, d_k]` float.
         key: `[..., key, d_k]` float.
         value: `[..., key, d_v]` float.
-        mask: Bool that broadcasts to `[..., query, key]`, True = attend; None sees
-            everything. A query that may attend to nothing attends to all alike.
+        mask: Bool that broadcasts to `[..., query, key]`, True = attend; of rank 3, its
+            first axis is the batch. None: attend to everything. A query that may
+            attend to nothing attends to all keys equally.
         dropout: Layer applied to the weights. Default none.
         training: Handed to `dropout`.
 
     Returns:
         The weighted sums `[..., query, d_v]` and the weights `[..., query, key]`
         (before dropout), both in the dtype of `query`.
+
+    Raises:
+        ValueError: If the mask is not boolean or does not broadcast to the weights.
     """
     query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
     d_k = query.shape[-1]
@@ -35,21 +40,11 @@ def scaled_dot_product_attention(
     exact = scores.dtype if scores.dtype == tf.float64 else tf.float32
     scores = tf.cast(scores, exact)
     if mask is not None:
+        mask = fit_mask(mask, scores.shape)
         scores = tf.where(mask, scores, tf.constant(-1e9, exact))
     weights = tf.cast(tf.nn.softmax(scores), query.dtype)
     dropped = dropout(weights, training=training) if dropout else weights
     return tf.matmul(dropped, value), weights
-
-
-def _as_rank_4(mask: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns a mask as `[batch or 1, heads or 1, length or 1, length]`."""
-    mask = tf.convert_to_tensor(mask)
-    missing = 4 - (mask.shape.rank or 4)
-    mask = mask[(tf.newaxis,) * missing] if missing else mask
-    mask = tf.ensure_shape(mask, [None] * 4)
-    rows = 1 if mask.shape[2] == 1 else length
-    shape = tf.shape(mask)
-    return tf.broadcast_to(mask, [shape[0], shape[1], rows, length])
 
 
 def windowed_attention(
@@ -70,8 +65,8 @@ def windowed_attention(
         query: `[batch, heads, length, d_k]` float.
         key: Likewise.
         value: `[batch, heads, length, d_v]` float.
-        mask: Bool that broadcasts to `[batch, heads, length, length]`, True = attend;
-            None sees everything in the window.
+        mask: Bool of shape `[batch, length, length]`, or that broadcasts to `[batch,
+            heads, length, length]`, True = attend. None: attend to the whole window.
         dropout: Layer applied to the weights. Default none.
         training: Handed to `dropout`.
         window: Position i attends to i - window // 2 to i + window // 2.
@@ -102,10 +97,13 @@ def windowed_attention(
     keys = queries[:, :1] + tf.range(-block, 2 * block)[tf.newaxis, :]
     is_near = tf.abs(queries[:, :, tf.newaxis] - keys[:, tf.newaxis]) <= window // 2
     is_real = (keys >= 0) & (keys < length)
-    # [blocks, block, 3 block]
-    visible = is_near & is_real[:, tf.newaxis]
+    # [1, 1, blocks, block, 3 block]
+    visible = (is_near & is_real[:, tf.newaxis])[tf.newaxis, tf.newaxis]
     if mask is not None:
-        mask = _as_rank_4(mask, length)
+        mask = fit_mask(mask, [*query.shape[:3], query.shape[2]])
+        # [batch or 1, heads or 1, length or 1, length]
+        each = 1 if mask.shape[2] == 1 else length
+        mask = tf.broadcast_to(mask, [*tf.unstack(tf.shape(mask)[:2]), each, length])
         rows, columns = (
             tf.minimum(queries, length - 1),
             tf.clip_by_value(keys, 0, length - 1),

@@ -13,8 +13,8 @@ class Dropout(keras.layers.Layer):
     The mask is a pure function of (seed, number of the call, replica): the number
     of the call is a variable of the layer, so that a restored model goes on with
     the very masks it would have drawn, and replicas draw different ones. One
-    16-bit random integer is spent on an element, a fourth of what a float costs;
-    the rate is rounded to a multiple of 1/65536.
+    16-bit random integer is spent on an element, a fourth of what a float costs.
+    Rates that multiples of 1/65536 cannot represent well take 64-bit integers.
 
     Args:
         rate: The share to zero, 0 <= rate < 1.
@@ -28,13 +28,20 @@ class Dropout(keras.layers.Layer):
         A tensor of the shape and dtype of `inputs`.
 
     Raises:
-        ValueError: If `rate` is outside [0, 1).
+        ValueError: If `rate` is outside [0, 1), or so close to 1 that 1 / (1 - rate)
+            overflows the compute dtype.
     """
 
     def __init__(self, rate: float, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
             raise ValueError(f"A dropout rate lies in [0, 1). Received: rate={rate}")
+        largest = float(tf.as_dtype(self.compute_dtype).max)
+        if 1 / (1 - rate) > largest:
+            raise ValueError(
+                "A dropout rate must be low enough that 1 / (1 - rate) is at most "
+                f"{largest:g} in {self.compute_dtype}. Received: rate={rate}"
+            )
         self.rate = rate
         self.seed = seed
 
@@ -66,14 +73,29 @@ class Dropout(keras.layers.Layer):
         seed = tf.stack([self.seed, call + tf.cast(replica_id, tf.int32) * 2**24])
         shape = tf.shape(inputs)
         size = tf.reduce_prod(shape)
-        words = tf.random.stateless_uniform(
-            [(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.int32
-        )
-        bits = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:size]
-        threshold = round(self.rate * 65536) - 32768
-        keep = tf.reshape(bits >= tf.constant(threshold, tf.int16), shape)
+        if self._is_near(16):
+            words = tf.random.stateless_uniform(
+                [(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.int32
+            )
+            bits = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:size]
+        else:
+            bits = tf.random.stateless_uniform(
+                [size], seed, minval=None, maxval=None, dtype=tf.int64
+            )
+        # A share `rate` of all integers of the dtype is below the threshold.
+        threshold = round(self.rate * 2 ** (8 * bits.dtype.size)) + bits.dtype.min
+        keep = tf.reshape(bits >= tf.constant(threshold, bits.dtype), shape)
         scale = tf.where(keep, tf.cast(1 / (1 - self.rate), inputs.dtype), 0)
         return inputs * scale
+
+    def _is_near(self, bits: int) -> bool:
+        """Returns whether random integers of so many bits represent the rate well."""
+        error = abs(round(self.rate * 2**bits) / 2**bits - self.rate)
+        return error <= 1e-3 * min(self.rate, 1 - self.rate)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of the output, which is that of the input."""
+        return tuple(input_shape)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

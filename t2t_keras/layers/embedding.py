@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from t2t_keras.layers import initializers
 from t2t_keras.layers.linear import project
+from t2t_keras.layers.shapes import require_shape
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -53,6 +54,10 @@ class SharedEmbedding(keras.layers.Layer):
         rows = tf.gather(self.matrix(), ids)
         return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
 
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of the embeddings of ids."""
+        return (*input_shape, self.d_model)
+
     def logits(self, x: tf.Tensor) -> tf.Tensor:
         """Projects states to scores over the vocabulary by the transposed matrix.
 
@@ -61,7 +66,11 @@ class SharedEmbedding(keras.layers.Layer):
 
         Returns:
             `[batch, length, vocab_size]` in the compute dtype.
+
+        Raises:
+            ValueError: If the last axis of `x` is not `d_model`.
         """
+        x = require_shape(x, (..., self.d_model), self, "x")
         matrix = tf.cast(self.matrix(), self.compute_dtype)
         return project(tf.cast(x, self.compute_dtype), matrix)
 

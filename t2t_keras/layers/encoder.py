@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.residual import Residual
+from t2t_keras.layers.shapes import require_shape
 from t2t_keras.layers.stack import Stack, SublayeredLayer
 
 
@@ -18,8 +19,8 @@ class EncoderLayer(SublayeredLayer):
 
     Call arguments:
         x: `[batch, source, d_model]` float.
-        attention_mask: Bool that broadcasts to `[batch, heads, source, source]`, True
-            = attend.
+        attention_mask: `[batch, source, source]` or `[batch, heads, source, source]`
+            bool, True = attend. Any axis may be 1.
         return_attention_scores: Also return the attention weights.
         training: Whether to drop.
 
@@ -41,6 +42,7 @@ class EncoderLayer(SublayeredLayer):
         training: bool | None = None,
     ) -> Any:
         """Applies both sub-layers."""
+        x = require_shape(x, (None, None, self.d_model), self, "x")
         residual = self.self_attention_residual
         y, scores = self.self_attention(
             residual.sublayer_input(x),
@@ -75,6 +77,7 @@ class Encoder(Stack):
         training: bool | None = None,
     ) -> Any:
         """Applies the layers in turn."""
+        x = require_shape(x, (None, None, self.d_model), self, "x")
         scores = []
         for layer in self.layers:
             x, layer_scores = layer(

@@ -8,6 +8,7 @@ import tensorflow as tf
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.seeds import child_seed
+from t2t_keras.layers.shapes import check_shape, require_shape
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -26,6 +27,9 @@ class FeedForward(keras.layers.Layer):
 
     Returns:
         `[batch, length, d_model]` in the compute dtype.
+
+    Raises:
+        ValueError: If the last axis of `x` is not `d_model`.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class FeedForward(keras.layers.Layer):
 
     def build(self, input_shape: Any) -> None:
         """Creates the two kernels and biases."""
+        check_shape(input_shape, (..., self.d_model), self, "x")
         self.inner.build((None, None, self.d_model))
         self.outer.build((None, None, self.d_ff))
         self.dropout.build((None, None, self.d_ff))
@@ -57,8 +62,14 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network at each position."""
+        x = require_shape(x, (..., self.d_model), self, "x")
         inner = tf.nn.relu(self.inner(x))
         return self.outer(self.dropout(inner, training=training))
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of the output, which is that of the input."""
+        check_shape(input_shape, (..., self.d_model), self, "x")
+        return tuple(input_shape)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers import initializers
-from t2t_keras.layers.shapes import reshape_last
+from t2t_keras.layers.shapes import check_shape, require_shape, reshape_last
 
 
 def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> Any:
@@ -62,6 +62,10 @@ class Linear(keras.layers.Layer):
 
     Returns:
         `[batch, ..., units]` in the compute dtype.
+
+    Raises:
+        ValueError: If the last axis of `x` has another size than in the first call, or
+            its size is unknown in the first call.
     """
 
     def __init__(
@@ -74,6 +78,11 @@ class Linear(keras.layers.Layer):
 
     def build(self, input_shape: Any) -> None:
         """Creates W, `[units, inputs]`, and b, `[units]`."""
+        if input_shape[-1] is None:
+            raise ValueError(
+                f"Linear {self.name!r} must know the size of the last axis of its "
+                f"input when it is built. Received shape: {tuple(input_shape)}"
+            )
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.units, input_shape[-1]),
@@ -88,7 +97,14 @@ class Linear(keras.layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Projects each position."""
+        x = require_shape(x, (..., self.kernel.shape[1]), self, "x")
         return project(x, self.kernel, self.bias)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of the output: `units` on the last axis."""
+        if self.built:
+            check_shape(input_shape, (..., self.kernel.shape[1]), self, "x")
+        return (*input_shape[:-1], self.units)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -1,8 +1,11 @@
 """Boolean attention masks: True where a query may attend to a key.
 
-Every mask broadcasts to `[batch, heads, query, key]`, so that two of them are
+Every mask made here broadcasts to `[batch, heads, query, key]`, so that two of them are
 joined by `&`.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -49,3 +52,43 @@ def window_mask(queries: tf.Tensor, keys: tf.Tensor, window: int) -> tf.Tensor:
     positions = tf.range(keys)
     distance = positions[keys - queries :, tf.newaxis] - positions[tf.newaxis, :]
     return (tf.abs(distance) <= window // 2)[tf.newaxis, tf.newaxis, :, :]
+
+
+def fit_mask(mask: Any, shape: Sequence[int | None]) -> tf.Tensor:
+    """Adds the missing axes to an attention mask, so that it broadcasts correctly.
+
+    Args:
+        mask: Bool of shape `[key]`, `[query, key]`, `[batch, query, key]` (the
+            convention of Keras) or `[batch, heads, query, key]`. Any axis may be 1.
+        shape: Static shape of the attention weights, `[batch, heads, query, key]`, or
+            `[batch, query, key]` without heads.
+
+    Returns:
+        The mask with the rank of the weights.
+
+    Raises:
+        ValueError: If the mask is not boolean or does not broadcast to the weights.
+    """
+    mask = tf.convert_to_tensor(mask)
+    if mask.dtype != tf.bool:
+        raise ValueError(
+            "An attention mask must be boolean (True = attend). Received dtype: "
+            f"{mask.dtype.name}"
+        )
+    if mask.shape.rank is None:
+        mask = tf.ensure_shape(mask, [None] * len(shape))
+    received = mask.shape
+    while len(mask.shape) < len(shape):
+        # The batch stays the first axis: the axis of the heads is inserted after it.
+        mask = tf.expand_dims(mask, -3 if len(mask.shape) > 1 else 0)
+    sizes = list(zip(mask.shape, shape, strict=False))
+    if len(mask.shape) != len(shape) or any(
+        None not in pair and pair[0] not in (1, pair[1]) for pair in sizes
+    ):
+        raise ValueError(
+            "An attention mask must broadcast to the attention weights. Received: "
+            f"mask of shape {received} for weights of shape {(*shape,)}"
+        )
+    # A query of one position, as in step-by-step decoding, must not be broadcast.
+    known = [1 if size == 1 else own for own, size in sizes]
+    return mask if known == mask.shape.as_list() else tf.ensure_shape(mask, known)

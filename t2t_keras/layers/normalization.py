@@ -1,33 +1,86 @@
 """Layer normalization (section 3.1)."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import tensorflow as tf
+
+from t2t_keras.layers.shapes import check_shape, require_shape
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class LayerNorm(keras.layers.LayerNormalization):
     """gamma (x - mean) / sqrt(variance + epsilon) + beta (Ba et al., 2016).
 
-    Keras's layer, over the last axis, with a gradient of its own: that which follows
-    from Keras's operations one by one passes over tensors of the size of x twice as
-    often. Sums are of float32 at least, but where a GPU is set to round what goes into
-    products to TF32: those of the gradient are products.
+    Keras's layer with a custom gradient for normalization over the last axis: the
+    gradient of Keras's separate operations passes over tensors of the size of x twice
+    as often. Sums are at least float32, except on a GPU that rounds the inputs of
+    products to TF32: the sums of the gradient are products.
+
+    Args: as of `keras.layers.LayerNormalization`, whose own computation is used for
+        other axes than the last and for `rms_scaling`.
 
     Call arguments:
-        inputs: `[..., d_model]` float.
+        inputs: Float, by default `[..., d_model]`.
 
     Returns:
-        `[..., d_model]` in the compute dtype.
+        A tensor of the shape of `inputs`, in the compute dtype.
+
+    Raises:
+        ValueError: If `inputs` lacks one of the axes, or its size differs from that in
+            the first call.
     """
 
+    axis: Any
+
+    def build(self, input_shape: Any) -> None:
+        """Creates gamma and beta, unless they are switched off."""
+        rank = len(input_shape)
+        self.axis = sorted({*self.axis} if isinstance(self.axis, list) else [self.axis])
+        if not {*self.axis} <= {*range(-rank, rank)}:
+            self._refuse(input_shape)
+        if self.axis[0] < 0 <= self.axis[-1]:  # Two of them may be the same axis.
+            self.axis = sorted({axis % rank for axis in self.axis})
+        self.sizes = {axis: input_shape[axis] for axis in self.axis}
+        if None in self.sizes.values():
+            self._refuse(input_shape)
+        super().build(input_shape)
+
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Normalizes each position."""
+        """Normalizes over the axes."""
         inputs = tf.convert_to_tensor(inputs)
+        expected = self._expected(inputs.shape)
+        inputs = require_shape(inputs, expected, self, "inputs")
+        rank = len(expected)
+        if self.rms_scaling or [axis % rank for axis in self.sizes] != [rank - 1]:
+            return super().call(inputs)
         exact = tf.float64 if inputs.dtype == tf.float64 else tf.float32
-        x, gamma, beta = (tf.cast(t, exact) for t in (inputs, self.gamma, self.beta))
+        gamma = self.gamma if self.scale else tf.ones(inputs.shape[-1:], exact)
+        beta = self.beta if self.center else tf.zeros(inputs.shape[-1:], exact)
+        x, gamma, beta = (tf.cast(t, exact) for t in (inputs, gamma, beta))
         return tf.cast(_normalize(x, gamma, beta, self.epsilon), self.compute_dtype)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of the output, which is that of the input."""
+        if self.built:
+            check_shape(input_shape, self._expected(input_shape), self, "inputs")
+        return super().compute_output_shape(input_shape)
+
+    def _expected(self, shape: Any) -> tuple[int | None, ...]:
+        """Returns the expected shape of an input of the same rank as `shape`."""
+        rank = len(shape)
+        expected: list[int | None] = [None] * rank
+        for axis, size in self.sizes.items():
+            if axis not in range(-rank, rank):
+                self._refuse(shape)
+            expected[axis] = size
+        return tuple(expected)
+
+    def _refuse(self, shape: Any) -> NoReturn:
+        raise ValueError(
+            f"LayerNorm {self.name!r} normalizes over the axes {self.axis}, which must "
+            f"exist and have known sizes. Received shape: {tuple(shape)}"
+        )
 
 
 def _normalize(

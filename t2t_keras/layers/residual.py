@@ -7,10 +7,12 @@ import tensorflow as tf
 
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.normalization import LayerNorm
+from t2t_keras.layers.shapes import check_shape, require_shape
+from t2t_keras.layers.symbolic import TracedOutputs
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
-class Residual(keras.layers.Layer):
+class Residual(TracedOutputs, keras.layers.Layer):
     """Joins a sub-layer's output to its input.
 
     Post-norm, the published form: LayerNorm(x + Dropout(Sublayer(x))).
@@ -33,6 +35,9 @@ class Residual(keras.layers.Layer):
 
     Returns:
         `[..., d_model]` in the compute dtype.
+
+    Raises:
+        ValueError: If the last axis of `x` or `y` is not `d_model`.
     """
 
     def __init__(
@@ -56,20 +61,29 @@ class Residual(keras.layers.Layer):
 
     def build(self, input_shape: Any) -> None:
         """Creates the normalization's gain and bias."""
+        check_shape(input_shape, (..., self.d_model), self, "x")
         self.norm.build((None, None, self.d_model))
         self.dropout.build((None, None, self.d_model))
         self.built = True
 
     def sublayer_input(self, x: tf.Tensor) -> tf.Tensor:
         """Returns what the sub-layer is to be fed: `x`, normalized if pre-norm."""
+        x = require_shape(x, (..., self.d_model), self, "x")
         return self.norm(x) if self.pre_norm else x
 
     def call(
         self, x: tf.Tensor, y: tf.Tensor, training: bool | None = None
     ) -> tf.Tensor:
         """Adds the sub-layer's output to its input."""
+        x = require_shape(x, (..., self.d_model), self, "x")
+        y = require_shape(y, (..., self.d_model), self, "y")
         x = x + self.dropout(y, training=training)
         return x if self.pre_norm else self.norm(x)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of the output, which is that of `x`."""
+        check_shape(input_shape, (..., self.d_model), self, "x")
+        return tuple(input_shape)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

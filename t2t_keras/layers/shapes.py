@@ -1,9 +1,88 @@
-"""Reshaping by what is known of a shape."""
+"""Checks and reshapes for shapes that are not fully known until a graph runs."""
 
 from collections.abc import Sequence
+from types import EllipsisType
 from typing import Any
 
+import keras
 import tensorflow as tf
+
+Expected = tuple[int | EllipsisType | None, ...]
+"""An expected shape: None is any size, a leading `...` is one or more axes."""
+
+
+def require_shape(
+    x: Any, expected: Expected, layer: keras.layers.Layer, argument: str
+) -> tf.Tensor:
+    """Checks the shape of a layer's argument, statically where possible.
+
+    Without this check, a reshape or a broadcast would accept many wrong shapes.
+    Sizes that are statically known are checked in Python and cost nothing. Only for an
+    unknown size, an operation checks it when the graph runs (under XLA: when it is
+    compiled).
+
+    Args:
+        x: Value of the argument.
+        expected: Expected shape.
+        layer: Layer that received `x`, for the message.
+        argument: Name of the argument, for the message.
+
+    Returns:
+        `x` as a tensor whose static shape includes the expected sizes.
+
+    Raises:
+        ValueError: If the static shape does not match. A mismatch at run time is a
+            `tf.errors.InvalidArgumentError`.
+    """
+    x = tf.convert_to_tensor(x)
+    shape = None if x.shape.rank is None else x.shape.as_list()
+    known = check_shape(shape, expected, layer, argument)
+    return x if known == shape else tf.ensure_shape(x, known)
+
+
+def check_shape(
+    shape: Sequence[int | None] | None,
+    expected: Expected,
+    layer: keras.layers.Layer,
+    argument: str,
+) -> list[int | None]:
+    """Checks the known sizes of a shape.
+
+    Args:
+        shape: Shape with None for unknown sizes, or None if the rank is unknown.
+        expected: Expected shape.
+        layer: Layer that received it, for the message.
+        argument: Name of the argument, for the message.
+
+    Returns:
+        The shape, with expected sizes in place of unknown ones.
+
+    Raises:
+        ValueError: If the rank or a known size does not match, or the rank is unknown.
+    """
+    wanted = [size for size in expected if size is not ...]
+    if len(wanted) < len(expected):
+        wanted[:0] = [None] * max(1, len(shape or ()) - len(wanted))
+    if (
+        shape is None
+        or len(shape) != len(wanted)
+        or any(
+            None not in (one, other) and one != other
+            for one, other in zip(shape, wanted, strict=True)
+        )
+    ):
+        raise ValueError(
+            f"{type(layer).__name__} {layer.name!r} expects {argument} of shape "
+            f"{_shown(expected)}. Received shape: "
+            f"{'unknown' if shape is None else _shown(shape)}"
+        )
+    return [
+        other if one is None else one for one, other in zip(shape, wanted, strict=True)
+    ]
+
+
+def _shown(shape: Sequence[Any]) -> str:
+    return f"[{', '.join('...' if size is ... else str(size) for size in shape)}]"
 
 
 def reshape_last(x: tf.Tensor, like: tf.Tensor, axes: int, last: Sequence[int]) -> Any:

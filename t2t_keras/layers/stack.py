@@ -9,9 +9,11 @@ from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.normalization import LayerNorm
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.seeds import child_seed
+from t2t_keras.layers.shapes import check_shape
+from t2t_keras.layers.symbolic import TracedOutputs
 
 
-class SublayeredLayer(keras.layers.Layer):
+class SublayeredLayer(TracedOutputs, keras.layers.Layer):
     """Base of `EncoderLayer` and `DecoderLayer`: attentions, then a feed-forward net.
 
     A subclass names its attentions in `attention_names`; for each name there is an
@@ -102,6 +104,7 @@ class SublayeredLayer(keras.layers.Layer):
     def build(self, x_shape: Any = None) -> None:
         """Creates all weights; the sizes are known without any input."""
         shape = (None, None, self.d_model)
+        check_shape(x_shape or shape, shape, self, "x")
         for name in self.attention_names:
             memory = () if name == "self_attention" else (shape,)
             getattr(self, name).build(shape, *memory)
@@ -110,12 +113,17 @@ class SublayeredLayer(keras.layers.Layer):
         self.feed_forward_residual.build(shape)
         self.built = True
 
+    def compute_output_shape(self, x_shape: Any) -> Any:
+        """Returns the shape of the output, which is that of `x`."""
+        check_shape(x_shape, (None, None, self.d_model), self, "x")
+        return tuple(x_shape)
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), **self._arguments}
 
 
-class Stack(keras.layers.Layer):
+class Stack(TracedOutputs, keras.layers.Layer):
     """Base of `Encoder` and `Decoder`: layers, with pre-norm a last normalization.
 
     A subclass names the class of its layers in `layer_class`.
@@ -175,11 +183,18 @@ class Stack(keras.layers.Layer):
 
     def build(self, x_shape: Any = None) -> None:
         """Creates all weights; the sizes are known without any input."""
+        shape = (None, None, self.d_model)
+        check_shape(x_shape or shape, shape, self, "x")
         for layer in self.layers:
-            layer.build()
+            layer.build(shape)
         if self.final_norm:
-            self.final_norm.build((None, None, self.d_model))
+            self.final_norm.build(shape)
         self.built = True
+
+    def compute_output_shape(self, x_shape: Any) -> Any:
+        """Returns the shape of the output, which is that of `x`."""
+        check_shape(x_shape, (None, None, self.d_model), self, "x")
+        return tuple(x_shape)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

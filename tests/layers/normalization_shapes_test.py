@@ -60,6 +60,61 @@ def scale_of(values):
     return max(1.0, float(np.abs(values).max(initial=0.0)))
 
 
+OTHER_FORMS = [
+    {"axis": 1},
+    {"axis": -2},
+    {"axis": [1, 2]},
+    {"axis": (-1, 1)},
+    {"axis": 3},
+    {"center": False},
+    {"scale": False},
+    {"center": False, "scale": False},
+    {"axis": 1, "center": False, "scale": False},
+]
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_bfloat16"])
+def test_axis_center_and_scale_equal_the_definition(form, dtype):
+    rng = np.random.default_rng(0)
+    x = rng.normal(2, 3, (2, 3, 4, 5))
+    layer = LayerNorm(epsilon=1e-5, dtype=dtype, **form)
+    layer.build(x.shape)
+    assert len(layer.weights) == sum(form.get(k, True) for k in ("scale", "center"))
+    layer.set_weights([rng.normal(1, 0.3, w.shape) for w in layer.weights])
+    given = form.get("axis", -1)
+    axes = tuple({a % 4 for a in (given if np.iterable(given) else [given])})
+    centred = x - x.mean(axes, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5)
+    sizes = [size if axis in axes else 1 for axis, size in enumerate(x.shape)]
+    values = [w.numpy().astype(np.float64).reshape(sizes) for w in layer.weights]
+    if form.get("scale", True):
+        expected = expected * values.pop(0)
+    if form.get("center", True):
+        expected = expected + values.pop(0)
+    tolerance = {"float32": 1e-5, "float64": 1e-12, "mixed_bfloat16": 0.05}[dtype]
+    inputs = tf.cast(x, layer.compute_dtype)
+    again = LayerNorm.from_config(layer.get_config())
+    again.build(x.shape)
+    again.set_weights(layer.get_weights())
+    for one in (layer, again):
+        np.testing.assert_allclose(
+            tf.cast(one(inputs), tf.float64), expected, atol=tolerance
+        )
+
+
+def test_layer_norm_rejects_missing_axes_and_other_sizes():
+    for form, shape in (({"axis": 1}, (2, 4, 5)), ({}, (2, 3, 1))):
+        layer = LayerNorm(**form)
+        layer.build((2, 3, 5))
+        with pytest.raises(ValueError, match="Received shape"):
+            layer(tf.zeros(shape))
+    with pytest.raises(ValueError, match=r"axes \[3\]"):
+        LayerNorm(axis=3)(tf.zeros([2, 3, 5]))
+    with pytest.raises(ValueError, match=r"axes \[-1\]"):
+        LayerNorm().build((None, None))
+
+
 @pytest.mark.parametrize(
     ("shape", "known"),
     [

@@ -26,6 +26,15 @@ def test_sinusoidal_encoding_interleaves_sine_and_cosine():
     np.testing.assert_allclose(encoding, expected, atol=1e-6)
 
 
+def test_sinusoid_is_float64_in_float64_layers():
+    layer = SinusoidalPosition(64, dtype="float64")
+    positions = [4096, 100_000]
+    encoding = layer(tf.zeros([1, 2, 64], tf.float64), positions=positions)[0]
+    angle = np.array(positions)[:, np.newaxis] / 10000 ** (np.arange(0, 64, 2) / 64)
+    np.testing.assert_allclose(encoding[:, ::2], np.sin(angle), atol=1e-10)
+    np.testing.assert_allclose(encoding[:, 1::2], np.cos(angle), atol=1e-10)
+
+
 def test_positions_can_be_given():
     layer = SinusoidalPosition(8)
     x = tf.zeros([1, 2, 8])
@@ -49,6 +58,31 @@ def test_dropout_drops_the_share_and_keeps_the_mean():
     assert (y == 0).mean() == pytest.approx(0.3, abs=0.01)
     np.testing.assert_allclose(y[y != 0], 1 / 0.7, rtol=1e-6)
     assert layer(tf.ones([3]), training=False).numpy().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("rate", [0.99, 0.999, 0.9999, 0.999995, 1 - 2**-20])
+def test_dropout_keeps_the_right_share_at_rates_close_to_1(rate):
+    number = 20_000_000
+    y = Dropout(rate, seed=1)(tf.ones([number]), training=True).numpy()
+    expected = number * (1 - rate)
+    # Within five standard deviations.
+    assert abs(np.count_nonzero(y) - expected) < 5 * expected**0.5
+    np.testing.assert_allclose(y[y != 0], 1 / (1 - rate), rtol=1e-6)
+
+
+def test_dropout_drops_the_right_share_at_rates_close_to_0():
+    y = Dropout(1e-5, seed=1)(tf.ones([20_000_000]), training=True).numpy()
+    assert abs(np.count_nonzero(y == 0) - 200) < 5 * 200**0.5
+
+
+def test_dropout_rate_whose_scale_overflows_is_rejected():
+    for dtype, rate in (("float16", 0.99999), ("mixed_float16", 1 - 1e-9)):
+        with pytest.raises(ValueError, match=rf"65504 in float16.*rate={rate}"):
+            Dropout(rate, dtype=dtype)
+    assert Dropout(0.9999, dtype="float16")(tf.ones([3]), training=True).shape == 3
+    # The greatest float below 1.
+    tiny = np.nextafter(1.0, 0.0)
+    assert not Dropout(tiny)(tf.ones([1000]), training=True).numpy().any()
 
 
 def test_dropout_masks_follow_from_seed_and_call():

@@ -143,6 +143,19 @@ def test_a_layer_in_a_functional_model_survives_saving(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_compute_output_shape_equals_the_shape_of_the_output(name):
+    layer, inputs = LAYERS[name]
+    layer = type(layer).from_config(layer.get_config())
+    values = [random((2, 5, 8), seed) for seed in range(inputs)]
+    expected = layer(*values).shape
+    assert layer.compute_output_shape((2, 5, 8)) == tuple(expected)
+    assert layer.compute_output_shape((None, None, 8)) == (None, None, expected[-1])
+    if "dropout" not in name:
+        with pytest.raises(ValueError, match=r"8\]|axes \[-1\]"):
+            layer.compute_output_shape((2, 5, 16))
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_computes_in_bfloat16_near_float32(name):
     layer, inputs = LAYERS[name]
     config = layer.get_config()

@@ -1,0 +1,282 @@
+"""Layers reject wrong shapes, and interpret attention masks in one way."""
+
+import functools
+import sys
+
+import keras
+import numpy as np
+import pytest
+import reference
+import tensorflow as tf
+
+from t2t_keras import (
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    LayerNorm,
+    LearnedPosition,
+    Linear,
+    MultiHeadAttention,
+    Residual,
+    SharedEmbedding,
+    SinusoidalPosition,
+    Transformer,
+    padding_mask,
+    scaled_dot_product_attention,
+)
+
+
+def random(shape, seed=0):
+    return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
+
+
+def built(layer, *inputs):
+    """Returns a layer that has been called with inputs of width 8."""
+    layer(*inputs or [random((2, 5, 8))])
+    return layer
+
+
+def stack(cls):
+    return cls(2, 8, d_ff=16, num_heads=2)
+
+
+def cross_attention():
+    return built(MultiHeadAttention(2, 8), *[random((2, 5, 8))] * 2)
+
+
+def embedding():
+    layer = SharedEmbedding(10, 8)
+    layer.build()
+    return layer
+
+
+PAIR = [random((2, 5, 8))] * 2
+CALLS = {
+    "linear": lambda: built(Linear(3)),
+    "feed_forward": lambda: built(FeedForward(8, 16)),
+    "layer_norm": lambda: built(LayerNorm()),
+    "self_attention": lambda: built(MultiHeadAttention(2, 8)),
+    "attention_query": lambda: functools.partial(_swapped, cross_attention(), PAIR[0]),
+    "attention_memory": lambda: functools.partial(cross_attention(), PAIR[0]),
+    "keys_values": lambda: cross_attention().keys_values,
+    "residual_x": lambda: functools.partial(_swapped, Residual(8, 0.1), PAIR[0]),
+    "residual_y": lambda: functools.partial(Residual(8, 0.1), PAIR[0]),
+    "post_norm_input": lambda: built(Residual(8, 0.1), *PAIR).sublayer_input,
+    "sinusoidal": lambda: SinusoidalPosition(8),
+    "learned": lambda: built(LearnedPosition(8)),
+    "logits": lambda: embedding().logits,
+    "encoder_layer": lambda: built(EncoderLayer(8, 16, 2)),
+    "decoder_layer_x": lambda: functools.partial(
+        _swapped, built(DecoderLayer(8, 16, 2), *PAIR), PAIR[0]
+    ),
+    "decoder_layer_memory": lambda: functools.partial(
+        built(DecoderLayer(8, 16, 2), *PAIR), PAIR[0]
+    ),
+    "encoder": lambda: built(stack(Encoder)),
+    "decoder_memory": lambda: functools.partial(built(stack(Decoder), *PAIR), PAIR[0]),
+    "decoder_cache": lambda: built(stack(Decoder), *PAIR).empty_cache,
+}
+"""Callables of one argument of shape `[2, 5, 8]`."""
+
+
+def _swapped(layer, second, first):
+    return layer(first, second)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_wrong_last_axis_is_rejected_statically_and_at_run_time(name):
+    call = CALLS[name]()
+    call(random((2, 5, 8)))
+    # Reshaped, width 16 would double the batch; width 1 would broadcast.
+    for width in (16, 4, 1):
+        x = random((2, 5, width))
+        with pytest.raises(ValueError, match=rf"8\]. Received shape: \[2, 5, {width}"):
+            call(x)
+        graph = tf.function(
+            lambda x: call(x), input_signature=[tf.TensorSpec([None, None, None])]
+        )
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"\?,8\]"):
+            graph(x)
+    graph(random((2, 5, 8)))
+
+
+def test_wrong_last_axis_is_rejected_under_xla_and_in_gradients():
+    layer = built(EncoderLayer(8, 16, 2))
+
+    @tf.function(input_signature=[tf.TensorSpec([None] * 3)], jit_compile=True)
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(layer(x) ** 2)
+        return tape.gradient(total, x)
+
+    assert gradient(random((2, 5, 8))).shape == (2, 5, 8)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[\?,\?,8\]"):
+        gradient(random((2, 5, 16)))
+
+
+def test_wrong_last_axis_is_rejected_in_symbolic_calls():
+    right, wrong = keras.Input((None, 8)), keras.Input((None, 16))
+    for layer in (LayerNorm(), FeedForward(8, 16), MultiHeadAttention(2, 8)):
+        layer(right)
+        with pytest.raises(ValueError, match=r"Received shape: \[None, None, 16\]"):
+            layer(wrong)
+    for layer in (Residual(8, 0.1), DecoderLayer(8, 16, 2)):
+        layer(right, right)
+        with pytest.raises(ValueError, match=r"Received shape: \[None, None, 16\]"):
+            layer(right, wrong)
+
+
+def test_wrong_last_axis_is_rejected_by_first_call_and_by_build():
+    with pytest.raises(
+        ValueError, match=r"MultiHeadAttention 'it' expects query .* 64"
+    ):
+        MultiHeadAttention(4, 64, name="it")(tf.zeros([2, 5, 128]))
+    with pytest.raises(ValueError, match=r"FeedForward 'it' expects x of shape"):
+        FeedForward(16, 32, name="it").build((None, None, 32))
+    with pytest.raises(ValueError, match=r"Encoder 'it' expects x of shape"):
+        Encoder(1, 8, d_ff=8, num_heads=2, name="it").build((None, None, 4))
+    with pytest.raises(ValueError, match="must know the size of the last axis"):
+        Linear(3).build((None, None))
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (2, 3, 5, 8)])
+def test_wrong_rank_is_rejected(shape):
+    for layer in (MultiHeadAttention(2, 8), SinusoidalPosition(8), stack(Encoder)):
+        with pytest.raises(ValueError, match=r"expects \w+ of shape \[None, None, 8\]"):
+            layer(random(shape))
+    assert Linear(3)(random(shape)).shape == (*shape[:-1], 3)
+    with pytest.raises(ValueError, match=r"\[..., 8\]. Received shape: \[8\]"):
+        FeedForward(8, 16)(random((8,)))
+
+
+# Equal, so that confusing the two axes does not raise an error by itself.
+BATCH = HEADS = 2
+SIZES = {"d_model": 8, "d_ff": 16, "num_heads": HEADS}
+MASK = np.random.default_rng(1).random((BATCH, 5, 5)) > 0.4
+MASK[..., 0] = True
+
+
+def causal_and(mask):
+    return np.tril(np.ones((5, 5), bool)) & mask
+
+
+def transformer():
+    return Transformer(12, num_layers=1, **SIZES)
+
+
+def decode_with(name, mask):
+    """Decodes five target positions from five source positions."""
+    ids = tf.constant([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5]])
+    model = transformer()
+    arguments = {"memory_mask": padding_mask(ids), name: mask}
+    return model.decode(ids, model.encode(ids), **arguments)
+
+
+def decode_in_steps(mask):
+    """Decodes five positions step by step, each with its row of the mask."""
+    layer = built(DecoderLayer(**SIZES), *PAIR)
+    cache, outputs = layer.empty_cache(PAIR[1]), []
+    for i in range(5):
+        past = np.asarray(mask)[..., i : i + 1, : i + 1]
+        output, cache = layer(
+            PAIR[0][:, i : i + 1], self_attention_mask=past, cache=cache
+        )
+        outputs.append(output)
+    return tf.concat(outputs, axis=1)
+
+
+MASKED = {
+    "attention": lambda m: MultiHeadAttention(HEADS, 8)(PAIR[0], attention_mask=m),
+    "cross_attention": lambda m: cross_attention()(*PAIR, attention_mask=m),
+    "window": lambda m: MultiHeadAttention(HEADS, 8, attention_window=4)(
+        PAIR[0], attention_mask=m
+    ),
+    "window_with_scores": lambda m: MultiHeadAttention(HEADS, 8, attention_window=4)(
+        PAIR[0], attention_mask=m, return_attention_scores=True
+    )[1],
+    "encoder_layer": lambda m: EncoderLayer(**SIZES)(PAIR[0], attention_mask=m),
+    "encoder": lambda m: Encoder(1, **SIZES)(PAIR[0], attention_mask=m),
+    "decoder_layer": lambda m: DecoderLayer(**SIZES)(*PAIR, self_attention_mask=m),
+    "decoder_layer_cross": lambda m: DecoderLayer(**SIZES)(
+        *PAIR, cross_attention_mask=m
+    ),
+    "decoder": lambda m: Decoder(1, **SIZES)(*PAIR, cross_attention_mask=m),
+    "decode": functools.partial(decode_with, "self_attention_mask"),
+    "decode_memory": functools.partial(decode_with, "memory_mask"),
+    "steps": decode_in_steps,
+}
+"""Functions from a mask, with or without an axis of heads, to outputs."""
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_rank_3_mask_is_batch_query_key_and_rank_2_is_rejected(name):
+    mask = causal_and(MASK)
+    expected = MASKED[name](mask[:, np.newaxis])
+    np.testing.assert_allclose(MASKED[name](mask), expected, atol=1e-6)
+    other = MASKED[name](np.tril(np.ones((1, 1, 5, 5), bool)))
+    assert np.abs(np.asarray(other) - expected).max() > 1e-3
+    for two_axes in (mask[0], MASK[:, 0]):
+        if name != "steps":
+            with pytest.raises(ValueError, match=r"\[batch, query, key\] or"):
+                MASKED[name](two_axes)
+
+
+def test_rank_3_mask_equals_the_equations():
+    layer = MultiHeadAttention(HEADS, 8)
+    output = layer(PAIR[0], attention_mask=MASK)
+    expected = reference.multi_head_attention(
+        reference.weights_of(layer), PAIR[0].numpy(), None, MASK, HEADS, 4, 4
+    )
+    np.testing.assert_allclose(output, expected, atol=1e-5)
+
+
+def test_axes_of_size_1_in_a_mask_broadcast():
+    layer = built(MultiHeadAttention(HEADS, 8))
+    for mask in (MASK[:1], MASK[:, :1], MASK[:, :, :1], MASK[:1, :1]):
+        whole = np.broadcast_to(mask[:, np.newaxis], (BATCH, HEADS, 5, 5))
+        np.testing.assert_array_equal(
+            layer(PAIR[0], attention_mask=mask), layer(PAIR[0], attention_mask=whole)
+        )
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 5, 5), (2, 4, 5), (2, 5, 6), (2, 3, 5, 5), (2, 2, 2, 5, 5)]
+)
+def test_mask_of_wrong_size_is_rejected(shape):
+    layer = built(MultiHeadAttention(HEADS, 8))
+    with pytest.raises(ValueError, match="must broadcast to the attention weights"):
+        layer(PAIR[0], attention_mask=np.ones(shape, bool))
+
+
+def test_mask_larger_than_the_query_does_not_enlarge_the_output():
+    layer = built(MultiHeadAttention(HEADS, 8))
+    one = PAIR[0][:, :1]
+    with pytest.raises(ValueError, match="must broadcast to the attention weights"):
+        layer(one, attention_mask=np.ones((2, 5, 1), bool))
+    for length in (None, 1):
+        graph = tf.function(
+            lambda x, mask: layer(x, attention_mask=mask),
+            input_signature=[
+                tf.TensorSpec([None, length, 8]),
+                tf.TensorSpec([None, None, None], tf.bool),
+            ],
+        )
+        assert graph(one, np.ones((2, 1, 1), bool)).shape == (2, 1, 8)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            graph(one, np.ones((2, 5, 1), bool))
+
+
+def test_mask_that_is_not_boolean_is_rejected():
+    x = random((2, 2, 5, 4))
+    for mask in (MASK.astype(np.int32), MASK.astype(np.float32)):
+        with pytest.raises(ValueError, match="must be boolean"):
+            scaled_dot_product_attention(x, x, x, mask)
+        with pytest.raises(ValueError, match="must be boolean"):
+            MultiHeadAttention(HEADS, 8)(PAIR[0], attention_mask=mask)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
