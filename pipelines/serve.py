@@ -32,6 +32,15 @@ flags.DEFINE_list(
 flags.DEFINE_integer(
     "rest_api_port", 8501, "Port of REST and the page; 0: none.", 0, 65535
 )
+flags.DEFINE_list(
+    "allowed_hosts",
+    [],
+    "Names by which REST is called, beside addresses and names without a dot: "
+    "translate.example.com, .example.com for all below it, or * for any.",
+)
+flags.DEFINE_bool(
+    "rest_api_enable_cors_support", False, "Web pages of all sites may use REST."
+)
 flags.DEFINE_float(
     "file_system_poll_wait_seconds",
     1.0,
@@ -121,6 +130,8 @@ def main() -> None:
         grpc_socket_path=FLAGS.grpc_socket_path,
         grpc_arguments=_channel_arguments(),
         rest_api_port=FLAGS.rest_api_port,
+        allowed_hosts=FLAGS.allowed_hosts,
+        allow_origins=FLAGS.rest_api_enable_cors_support,
         metrics_path=operator_files.metrics_path(),
         max_request_bytes=FLAGS.max_request_bytes,
         max_response_bytes=FLAGS.max_response_bytes,

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _HEADER_SECONDS = 10
@@ -63,7 +64,7 @@ class HttpServer(uvicorn.Server):
     ) -> None:
         super().__init__(
             uvicorn.Config(
-                app,
+                self._closing(app),
                 http=_HttpProtocol,
                 ws="none",
                 lifespan="off",
@@ -79,6 +80,20 @@ class HttpServer(uvicorn.Server):
             )
         )
 
+    def _closing(self, app: ASGIApp) -> ASGIApp:
+        """Has the last answer on a connection say that it is the last."""
+
+        async def closing(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_last(message: MutableMapping[str, Any]) -> None:
+                if self.should_exit and message["type"] == "http.response.start":
+                    headers = message.get("headers", ())
+                    message["headers"] = [*headers, (b"connection", b"close")]
+                await send(message)
+
+            await app(scope, receive, send_last)
+
+        return closing
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Does nothing, where uvicorn would install handlers of its own."""
@@ -86,9 +101,14 @@ class HttpServer(uvicorn.Server):
 
 
 class _HttpProtocol(H11Protocol):
-    """Closes connections on which a request does not come, or not to its body."""
+    """Closes connections on which a request does not come, or not to its body.
+
+    A client that has sent its requests and closes its side alone is still answered. It
+    cannot be told from one that has closed both, until something is sent to it.
+    """
 
     _late: asyncio.TimerHandle | None = None
+    _is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -102,6 +122,18 @@ class _HttpProtocol(H11Protocol):
             self._in_time()
         elif not self._late:
             self._late = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Tells whether to keep the other side open, which TLS does not allow."""
+        cycle = self.cycle
+        is_waiting = cycle and not cycle.response_complete and not cycle.more_body
+        self._is_half_closed = bool(is_waiting) and self.scheme != "https"
+        return self._is_half_closed
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # It may begin the next request.
+        if self._is_half_closed and self.cycle.response_complete:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_time()

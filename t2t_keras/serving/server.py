@@ -15,6 +15,7 @@ from t2t_keras.serving.grpc_gate import Gate
 from t2t_keras.serving.grpc_server import grpc_server
 from t2t_keras.serving.grpc_service import ModelService, PredictionService
 from t2t_keras.serving.health import HealthService
+from t2t_keras.serving.http_policy import HttpPolicy
 from t2t_keras.serving.http_server import HttpServer, listen
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.predictor import Predictor
@@ -119,7 +120,9 @@ def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
         options.metrics_path,
     )
     return HttpServer(
-        api.app(),
+        HttpPolicy(
+            api.app(), [options.host, *options.allowed_hosts], options.allow_origins
+        ),
         options.grace,
         options.tls_certificate,
         options.tls_key,

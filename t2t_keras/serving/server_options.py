@@ -1,7 +1,7 @@
 """How a server listens, and its limits."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from t2t_keras.serving.metrics import PATH as METRICS_PATH
 from t2t_keras.serving.tls import ServerTls
@@ -18,6 +18,9 @@ class ServerOptions:
         grpc_arguments: Channel arguments of gRPC, such as
             "grpc.max_connection_age_ms". Default none.
         rest_api_port: Of REST and the page; 0 for none. Default 8501.
+        allowed_hosts: Names by which REST may be called, as of `HttpPolicy`, beside
+            `host`. Default none.
+        allow_origins: Whether pages of all sites may use REST. Default False.
         metrics_path: Where metrics are over REST; None for nowhere. Default where
             TensorFlow Serving has them.
         max_request_bytes: Of a request, and of its tensors. Default 16 MiB.
@@ -40,6 +43,8 @@ class ServerOptions:
     grpc_socket_path: str | None = None
     grpc_arguments: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
     rest_api_port: int = 8501
+    allowed_hosts: Sequence[str] = ()
+    allow_origins: bool = False
     metrics_path: str | None = METRICS_PATH
     max_request_bytes: int = 16 << 20
     max_response_bytes: int = 64 << 20

@@ -11,4 +11,8 @@ def is_authorized(header: str | bytes | None, token: str) -> bool:
         token: The token.
     """
     sent = header.encode("utf-8", "replace") if isinstance(header, str) else header
-    return hmac.compare_digest(sent or b"", f"Bearer {token}".encode())
+    # The name of a scheme may be written in any case (RFC 9110, section 11.1).
+    scheme, _, credentials = (sent or b"").partition(b" ")
+    is_bearer = scheme.lower() == b"bearer"
+    is_token = hmac.compare_digest(credentials.strip(b" "), token.encode())
+    return is_bearer and is_token

@@ -1,13 +1,17 @@
 """The HTTP server below the REST API: its sockets and connections."""
 
 import asyncio
+import contextlib
 import socket
 import sys
 
 import command
 import pytest
 
-from t2t_keras.serving.http_server import listen
+from t2t_keras.serving.http_server import HttpServer, listen
+
+WAIT = 60  # Seconds until a test that hangs fails.
+REQUEST = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"
 
 
 class NoDelay(asyncio.Protocol):
@@ -40,6 +44,90 @@ def test_accepted_connections_send_without_delay(host):
             return option
 
     assert asyncio.run(accept()) != 0
+
+
+@contextlib.asynccontextmanager
+async def serving():
+    """Serves an application that answers by the path, when it may.
+
+    Yields:
+        The server, its port, an event when a request has come whole, and the one that
+        lets it be answered.
+    """
+    (port,) = command.free_ports(1)
+    come, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, receive, send):
+        message = {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        come.set()
+        await may_answer.wait()
+        body = scope["path"].encode()
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    server = HttpServer(app, grace=WAIT)
+    running = asyncio.create_task(server.serve(sockets=[listen("127.0.0.1", port)]))
+    while not server.started:
+        await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(WAIT):
+            yield server, port, come, may_answer
+    finally:
+        server.should_exit = True
+        await running
+
+
+def test_a_client_that_closes_its_side_alone_gets_its_answers():
+    async def ask():
+        async with serving() as (_, port, come, may_answer):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            # The second one is read when the first one has been answered.
+            writer.write(REQUEST % 1 + REQUEST % 2)
+            writer.write_eof()
+            await come.wait()
+            may_answer.set()
+            answers = await reader.read()
+            writer.close()
+            return answers
+
+    answers = asyncio.run(ask())
+    assert answers.count(b"HTTP/1.1 200") == 2
+    assert answers.index(b"/1") < answers.index(b"/2")
+
+
+def test_a_client_that_closes_within_a_request_is_not_waited_for():
+    async def ask():
+        async with serving() as (_, port, _, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write((REQUEST % 1)[:-1])
+            writer.write_eof()
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(ask()) == b""
+
+
+def test_the_last_answer_before_the_end_says_that_it_is_the_last():
+    async def ask():
+        async with serving() as (server, port, come, may_answer):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(REQUEST % 1)
+            await come.wait()
+            server.should_exit = True
+            may_answer.set()
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    head, _, body = asyncio.run(ask()).partition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    assert body == b"/1"
 
 
 if __name__ == "__main__":
