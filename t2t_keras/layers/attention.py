@@ -191,13 +191,15 @@ class MultiHeadAttention(TracedOutputs, keras.layers.Layer):
                 "another layer for self-attention."
             )
         query = require_shape(query, (None, None, self.d_model), self, "query")
-        if attention_mask is not None and attention_mask.shape.rank in (0, 1, 2):
+        if attention_mask is not None:
+            attention_mask = tf.convert_to_tensor(attention_mask)
             # Rank 2 is ambiguous: [batch, key] or [query, key].
-            raise ValueError(
-                f"{self.name} expects attention_mask of shape [batch, query, key] or "
-                "[batch, heads, query, key] (any axis may be 1). Received shape: "
-                f"{attention_mask.shape}"
-            )
+            if attention_mask.shape.rank in (0, 1, 2):
+                raise ValueError(
+                    f"{type(self).__name__} {self.name!r} expects attention_mask of "
+                    "shape [batch, query, key] or [batch, heads, query, key] (any axis "
+                    f"may be 1). Received shape: {attention_mask.shape}"
+                )
         if self.is_self_attention:
             depths = (self.d_k, self.d_k, self.d_v)
             sizes = [self.num_heads * depth for depth in depths]

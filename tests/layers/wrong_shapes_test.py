@@ -227,6 +227,7 @@ def test_rank_3_mask_is_batch_query_key_and_rank_2_is_rejected(name):
 def test_rank_3_mask_equals_the_equations():
     layer = MultiHeadAttention(HEADS, 8)
     output = layer(PAIR[0], attention_mask=MASK)
+    np.testing.assert_array_equal(layer(PAIR[0], attention_mask=MASK.tolist()), output)
     expected = reference.multi_head_attention(
         reference.weights_of(layer), PAIR[0].numpy(), None, MASK, HEADS, 4, 4
     )
