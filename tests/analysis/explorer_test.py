@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -133,6 +134,95 @@ def test_a_word_shows_its_lines_alone(explorer):
     assert {line[2] for line in explorer.lines()} == {2}
     assert "is attended to by" in explorer.find("#lines-text").text
     assert explorer.find("#key").get_attribute("value") == "2"
+
+
+def test_words_are_one_tab_stop_and_arrows_move_among_them(explorer):
+    driver = explorer.driver
+
+    def press(*keys):
+        driver.switch_to.active_element.send_keys(*keys)
+        return driver.switch_to.active_element
+
+    stops = driver.find_elements(By.CSS_SELECTOR, "#lines [tabindex='0']")
+    assert len(stops) == 1
+    explorer.find("#all-heads").send_keys(Keys.TAB)
+    first = driver.switch_to.active_element
+    assert first == stops[0] == explorer.find("[data-side=query][data-index='0']")
+    # What has the focus shows its lines, and each head's in words.
+    second = press(Keys.ARROW_DOWN)
+    assert {line[1] for line in explorer.lines()} == {1}
+    text = explorer.find("#lines-text").text
+    assert text.startswith("▁no attends to: ")
+    weights = explorer.map("cross", 0).weights[:, 1]
+    keys = explorer.map("cross", 0).key_tokens
+    most = ", ".join(f"{h + 1} {keys[w.argmax()]}" for h, w in enumerate(weights))
+    assert f"Most, by head: {most}." in text
+    assert press(Keys.ARROW_RIGHT).get_attribute("data-side") == "key"
+    assert press(Keys.END).get_attribute("data-index") == str(len(keys) - 1)
+    assert press(Keys.HOME, Keys.ARROW_UP).get_attribute("data-index") == "0"
+    assert press(Keys.ARROW_DOWN, Keys.ARROW_LEFT) == second
+    press(Keys.ENTER)
+    assert second.get_attribute("aria-pressed") == "true"
+    assert explorer.find("#query").get_attribute("value") == "1"
+    # It is kept when the focus is elsewhere, and Tab comes back to it.
+    press(Keys.TAB)
+    assert {line[1] for line in explorer.lines()} == {1}
+    assert press(Keys.SHIFT, Keys.TAB) == second
+
+
+def test_one_head_is_left_by_keys(explorer):
+    second = explorer.find("#heads button:nth-of-type(2)")
+    ActionChains(explorer.driver).key_down(Keys.SHIFT).click(second).key_up(
+        Keys.SHIFT
+    ).perform()
+    colours = explorer.driver.execute_script("return data.colours")
+    assert {line[0] for line in explorer.lines()} == {colours[1]}
+
+
+@pytest.mark.parametrize("width", [320, 375])
+def test_phone_shows_both_sides_and_scrolls_by_keys(explorer, width):
+    command, run = explorer.driver.execute_cdp_cmd, explorer.driver.execute_script
+    size = {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+    command("Emulation.setDeviceMetricsOverride", size)
+    try:
+        WebDriverWait(explorer.driver, browser.PATIENCE).until(
+            lambda _: run("return at('lines').firstChild.clientWidth") < width
+        )
+        assert run("return document.documentElement.scrollWidth") == width
+        boxes = run(
+            "return [...document.querySelectorAll('#lines text, #lines line')]"
+            ".map((one) => one.getBoundingClientRect())"
+            ".flatMap(({ left, right }) => [left, right])"
+        )
+        assert min(boxes) >= 0
+        assert max(boxes) <= width
+        tab_indices = run(
+            "return [...document.querySelectorAll('main *')].filter((one) =>"
+            "  getComputedStyle(one).overflowX === 'auto'"
+            "  && one.scrollWidth > one.clientWidth).map((one) => one.tabIndex)"
+        )
+        assert set(tab_indices) == {0}
+    finally:
+        command("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_numbers_of_heads_can_be_read_on_their_colours(explorer):
+    colours = [
+        explorer.driver.execute_script(
+            "const { color, backgroundColor } = getComputedStyle(arguments[0]);"
+            "return [color, backgroundColor].map((c) => c.match(/\\d+/g).map(Number))",
+            button,
+        )
+        for button in explorer.driver.find_elements(By.CSS_SELECTOR, ".head")
+    ]
+    for pair in colours:
+        # The contrast of WCAG 2: at least 4.5.
+        parts = np.array(pair) / 255
+        linear = np.where(
+            parts > 0.04045, ((parts + 0.055) / 1.055) ** 2.4, parts / 12.92
+        )
+        dark, light = sorted(linear @ [0.2126, 0.7152, 0.0722])
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 def test_steps_compute_what_the_model_computes(explorer):

@@ -69,7 +69,11 @@ function drawArchitecture() {
     shape("text", { x: left + BOX.width / 2, y: top - 20, "text-anchor": "middle", class: "small" },
       `keys and values of every decoder layer: ${data.architecture.memory}`),
   );
-  at("architecture-picture").replaceChildren(svg,
-    element("p", { className: "muted", textContent: data.architecture.note }));
+  const box = element("div", { className: "wide" }, svg);
+  at("architecture-picture").replaceChildren(
+    box, element("p", { className: "muted", textContent: data.architecture.note }),
+  );
+  letScroll("Architecture", box);
+  addEventListener("resize", () => letScroll("Architecture", box));
 }
 drawArchitecture();

@@ -25,75 +25,120 @@ function attend(kind, layer, head) {
 }
 
 const LINE = 24;
-const [LEFT, RIGHT] = [190, 430];
+const MAX_WIDTH = 620;
+const LETTER = 8.5;  // About the width of a letter.
 const LEAST = 0.02;
 const middle = (i) => LINE * (i + 0.5) + 4;
+let edges = [0, 0];  // Where the lines begin and end.
 let hovered = null;
+let focused = null;
 let kept = null;
+let stop = { side: "query", index: 0 };  // The word that Tab goes to.
 const same = (one, other) => one?.side === other?.side && one?.index === other?.index;
+const wordAt = ({ side, index }) =>
+  at("lines").querySelector(`[data-side="${side}"][data-index="${index}"]`);
 
-/** Draws the words of both sides, and then the lines between them. */
+/** Draws the words of both sides as wide as there is room, and a place for the lines. */
 function drawWords() {
   const { queries, keys } = data.kinds[state.kind];
   const height = LINE * Math.max(queries.length, keys.length) + 8;
+  const width = Math.min(MAX_WIDTH, at("lines").clientWidth || MAX_WIDTH);
+  const letters = Math.floor((0.38 * width - 8) / LETTER);
+  const room = (tokens) =>
+    8 + LETTER * Math.min(letters, Math.max(...tokens.map((token) => token.length)));
+  edges = [room(queries) + 8, width - room(keys) - 8];
   const svg = shape("svg", {
-    viewBox: `0 0 ${RIGHT + LEFT} ${height}`, width: RIGHT + LEFT, height, role: "img",
-    "aria-label": "Lines from each word to those that it attends to",
+    viewBox: `0 0 ${width} ${height}`, width, height, role: "group",
+    "aria-label": "Words, and lines to those that they attend to",
   });
   svg.append(shape("g"));
   const words = (tokens, side, x, anchor) => tokens.forEach((token, index) => {
     const here = { side, index };
+    const isLong = token.length > letters;
     const word = shape("text", {
-      x, y: middle(index) + 5, "text-anchor": anchor, class: "token", tabindex: 0,
-      "data-side": side, "data-index": index,
-    }, token);
-    const hover = (what) => () => {
-      hovered = what;
+      x, y: middle(index) + 5, "text-anchor": anchor, class: "token", role: "button",
+      tabindex: -1, "data-side": side, "data-index": index,
+      ...isLong ? { "aria-label": token } : {},
+    }, isLong ? `${token.slice(0, letters - 1)}…` : token);
+    if (isLong) word.append(shape("title", {}, token));
+    const look = (change) => () => {
+      change();
       drawLines();
     };
-    word.addEventListener("pointerenter", hover(here));
-    word.addEventListener("pointerleave", hover(null));
-    const keep = () => {
-      kept = same(kept, here) ? null : here;
-      choose(side === "query" ? { query: index } : { key: index });
-    };
-    word.addEventListener("click", keep);
-    word.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      keep();
-    });
+    word.addEventListener("pointerenter", look(() => { hovered = here; }));
+    word.addEventListener("pointerleave", look(() => { hovered = null; }));
+    word.addEventListener("focus", look(() => {
+      stop = here;
+      // A click keeps or releases a word itself.
+      focused = word.matches(":focus-visible") ? here : null;
+    }));
+    word.addEventListener("blur", look(() => { focused = null; }));
+    word.addEventListener("click", () => keep(here));
+    word.addEventListener("keydown", (event) => press(event, here));
     svg.append(word);
   });
-  words(queries, "query", LEFT - 8, "end");
-  words(keys, "key", RIGHT + 8, "start");
+  words(queries, "query", edges[0] - 8, "end");
+  words(keys, "key", edges[1] + 8, "start");
   at("lines").replaceChildren(svg);
+  if (!wordAt(stop)) stop = { side: "query", index: 0 };
+}
+
+function keep(here) {
+  kept = same(kept, here) ? null : here;
+  choose(here.side === "query" ? { query: here.index } : { key: here.index });
+}
+
+/** Moves among the words by arrow keys, Home and End; Enter keeps one. */
+function press(event, { side, index }) {
+  const { queries, keys } = data.kinds[state.kind];
+  const lengths = { query: queries.length, key: keys.length };
+  const go = (to, place) => () =>
+    wordAt({ side: to, index: Math.max(0, Math.min(place, lengths[to] - 1)) }).focus();
+  const toggle = () => keep({ side, index });
+  const action = {
+    ArrowUp: go(side, index - 1),
+    ArrowDown: go(side, index + 1),
+    ArrowLeft: go("query", index),
+    ArrowRight: go("key", index),
+    Home: go(side, 0),
+    End: go(side, lengths[side] - 1),
+    Enter: toggle,
+    " ": toggle,
+  }[event.key];
+  if (!action || event.ctrlKey || event.altKey || event.metaKey) return;
+  event.preventDefault();
+  action();
 }
 
 /** Draws the lines of the heads that are on, of one word alone where one is chosen. */
 function drawLines() {
-  const focus = hovered ?? kept;
-  const lines = [];
+  const focus = hovered ?? focused ?? kept;
+  const groups = [];
   for (const head of state.heads) {
     const { weights } = attend(state.kind, state.layer, head);
+    const group = shape("g");
+    group.style.setProperty("--head", data.colours[head]);
     for (let row = 0; row < weights.rows; row++) {
       if (focus?.side === "query" && focus.index !== row) continue;
       for (let column = 0; column < weights.columns; column++) {
         if (focus?.side === "key" && focus.index !== column) continue;
         const weight = weights.get(row, column);
         if (weight < LEAST) continue;
-        lines.push(shape("line", {
-          x1: LEFT, y1: middle(row), x2: RIGHT, y2: middle(column),
+        group.append(shape("line", {
+          x1: edges[0], y1: middle(row), x2: edges[1], y2: middle(column),
           stroke: data.colours[head], "stroke-opacity": weight.toFixed(3),
           "stroke-width": focus ? 3 : 2,
         }));
       }
     }
+    groups.push(group);
   }
-  at("lines").querySelector("g").replaceChildren(...lines);
+  at("lines").querySelector("g").replaceChildren(...groups);
   for (const word of at("lines").querySelectorAll(".token")) {
-    const { side, index } = word.dataset;
-    word.classList.toggle("chosen", same(focus, { side, index: Number(index) }));
+    const here = { side: word.dataset.side, index: Number(word.dataset.index) };
+    word.classList.toggle("chosen", same(focus, here));
+    word.ariaPressed = String(same(kept, here));
+    word.setAttribute("tabindex", same(stop, here) ? 0 : -1);
   }
   at("lines-text").textContent = focus ? described(focus) : "";
 }
@@ -102,19 +147,21 @@ function drawLines() {
 function described({ side, index }) {
   const { queries, keys } = data.kinds[state.kind];
   const others = side === "query" ? keys : queries;
-  const mean = others.map((_, other) => {
+  const heads = [...state.heads].sort((a, b) => a - b);
+  const weights = heads.map((head) => others.map((_, other) => {
     const [row, column] = side === "query" ? [index, other] : [other, index];
-    const each = [...state.heads].map(
-      (head) => attend(state.kind, state.layer, head).weights.get(row, column),
-    );
-    return each.reduce((a, b) => a + b, 0) / Math.max(each.length, 1);
-  });
-  const best = [...mean.keys()].sort((a, b) => mean[b] - mean[a]).slice(0, 3);
-  const list = best.map((i) => `${others[i]} ${format(mean[i])}`).join(", ");
+    return attend(state.kind, state.layer, head).weights.get(row, column);
+  }));
+  const mean = others.map((_, other) =>
+    weights.reduce((sum, one) => sum + one[other], 0) / Math.max(heads.length, 1));
+  const ordered = (values) => [...values.keys()].sort((a, b) => values[b] - values[a]);
+  const list = ordered(mean).slice(0, 3).map((i) => `${others[i]} ${format(mean[i])}`);
   const token = (side === "query" ? queries : keys)[index];
-  return side === "query"
-    ? `${token} attends to: ${list} (mean of the heads shown)`
-    : `${token} is attended to by: ${list} (mean of the heads shown)`;
+  const verb = side === "query" ? "attends to" : "is attended to by";
+  const text = `${token} ${verb}: ${list.join(", ")} (mean of the heads shown).`;
+  // Which line is of which head, for those to whom a colour does not say it.
+  const most = weights.map((one, i) => `${heads[i] + 1} ${others[ordered(one)[0]]}`);
+  return heads.length > 1 ? `${text} Most, by head: ${most.join(", ")}.` : text;
 }
 
 function drawControls() {
@@ -134,7 +181,7 @@ function choose(changes) {
   Object.assign(state, changes);
   const { layers, queries, keys } = data.kinds[state.kind];
   if (state.kind !== before || !at("lines").firstChild) {
-    hovered = kept = null;
+    hovered = focused = kept = null;
     drawWords();
   }
   state.layer = Math.min(state.layer, layers.length - 1);
@@ -154,10 +201,12 @@ data.colours.forEach((colour, head) => {
     ariaLabel: `head ${head + 1}`,
   });
   button.style.setProperty("--head", colour);
-  button.addEventListener("click", () => {
+  button.style.setProperty("--on-head", isLight(colour) ? "#000" : "#fff");
+  button.addEventListener("click", (event) => {
+    if (event.shiftKey) return choose({ heads: new Set([head]), head });
     const heads = new Set(state.heads);
     if (!heads.delete(head)) heads.add(head);
-    choose({ heads });
+    return choose({ heads });
   });
   button.addEventListener("dblclick", () => choose({ heads: new Set([head]), head }));
   at("heads").append(button);
@@ -167,3 +216,7 @@ at("all-heads").addEventListener("click", () => choose({ heads: new Set(data.col
 at("model").textContent = data.model;
 at("source").textContent = data.source;
 at("translation").textContent = data.translation;
+addEventListener("resize", () => {
+  drawWords();
+  drawLines();
+});

@@ -79,6 +79,23 @@ function matrices(text, [number, rows, columns]) {
   ));
 }
 
+/** Tells whether black is better to read on a colour than white (WCAG's luminance). */
+function isLight(colour) {
+  const [r, g, b] = [1, 3, 5].map((i) => {
+    const part = parseInt(colour.slice(i, i + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179;
+}
+
+/** Lets the keyboard scroll a box if it is too narrow for what is in it. */
+function letScroll(label, box) {
+  box.role = "group";
+  box.ariaLabel = label;
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  else box.removeAttribute("tabindex");
+}
+
 /** From blue by white to red; what is masked is grey. */
 function twoSided(value, most) {
   if (value === -Infinity) return [128, 128, 128];

@@ -15,7 +15,7 @@ function drawPositions() {
       + `a wave of ${(2 * Math.PI / frequency(dimension)).toFixed(1)} positions`
     : `${dimension}`;
   at("position-map").replaceChildren(heatmap("positions × dimensions", encoding, {
-    cell: [Math.max(1, Math.min(6, Math.floor(900 / encoding.columns))), 5],
+    cell: [Math.max(1, Math.min(6, Math.floor(roomFor("position-map") / encoding.columns))), 5],
     chosen: { column: dimension },
     pick: (_, column) => {
       at("dimension").value = column;
@@ -24,17 +24,20 @@ function drawPositions() {
     hint: (row, column) => `position ${row}, dimension ${column}: ${format(encoding.get(row, column))}`,
   }));
   at("position-curves").replaceChildren(curves(dimension));
+  letScroll("Positional encoding", at("position-map"));
 }
+
+const roomFor = (id) => Math.min(900, at(id).clientWidth || 900);
 
 /** Draws a dimension and, where it has one, the other wave of its frequency. */
 function curves(dimension) {
-  const [width, height, left, top] = [860, 180, 40, 14];
+  const [width, height, left, top] = [roomFor("position-curves"), 180, 40, 14];
   const column = Array.from({ length: encoding.rows }, (_, row) => encoding.get(row, dimension));
   const most = isSinusoidal ? 1 : Math.max(...column.map(Math.abs), 1e-9);
   const x = (position) => left + (width - left - 10) * position / Math.max(encoding.rows - 1, 1);
   const y = (value) => top + (height - 2 * top) * (1 - value / most) / 2;
   const svg = shape("svg", {
-    viewBox: `0 0 ${width} ${height + 20}`, width, height: height + 20, role: "img",
+    viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
     "aria-label": `Dimension ${dimension} over the positions`,
   });
   for (const value of [most, 0, -most]) {
@@ -50,16 +53,13 @@ function curves(dimension) {
     }).join("");
     const [own, other] = dimension % 2 ? [Math.cos, Math.sin] : [Math.sin, Math.cos];
     svg.append(
-      shape("path", { d: path(other), fill: "none", stroke: "#d55e00", "stroke-opacity": 0.35 }),
-      shape("path", { d: path(own), fill: "none", stroke: "#0072b2", "stroke-width": 1.5 }),
+      shape("path", { d: path(other), class: "other-wave" }),
+      shape("path", { d: path(own), class: "wave" }),
     );
   }
   column.forEach((value, position) => svg.append(shape("circle", {
-    cx: x(position), cy: y(value), r: 2.5, fill: "#0072b2", "data-value": value,
+    cx: x(position), cy: y(value), r: 2.5, class: "value", "data-value": value,
   })));
-  svg.append(shape("text", { x: width - 10, y: height + 10, "text-anchor": "end", class: "small" },
-    `position 0 to ${encoding.rows - 1}; points: this model's numbers`
-    + (isSinusoidal ? "; lines: the formula, and its other wave" : "")));
   return svg;
 }
 
@@ -69,4 +69,8 @@ at("position-text").textContent = isSinusoidal
 at("dimension").max = encoding.columns - 1;
 at("dimension").value = Math.min(4, encoding.columns - 1);
 at("dimension").addEventListener("input", drawPositions);
+at("position-legend").textContent =
+  `Positions 0 to ${encoding.rows - 1} from left to right. Points: this model's numbers.`
+  + (isSinusoidal ? " Thick line: the formula; thin line: its other wave." : "");
 drawPositions();
+addEventListener("resize", drawPositions);

@@ -59,8 +59,9 @@ function drawSteps() {
     "li", {},
     element("h3", { textContent: name }),
     element("p", { className: "numbers", textContent: text }),
-    element("div", { className: "matrices" }, ...figures),
+    element("div", { className: "matrices wide" }, ...figures),
   )));
+  for (const box of at("step-list").querySelectorAll(".matrices")) letScroll("Matrices", box);
 }
 
 at("head").append(...data.colours.map((_, head) => option(String(head + 1), head)));
