@@ -1,5 +1,6 @@
 """How translations are searched for."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
@@ -13,10 +14,26 @@ CHECKPOINT = flags.DEFINE_list(
     "averaged ones unless training went on after them. Several, comma-separated, are "
     "an ensemble.",
 )
-flags.DEFINE_integer("beam_size", 4, "Number of beams; 1 is greedy search.", 1)
-flags.DEFINE_float("length_penalty", 0.6, "Exponent of the length penalty.", 0)
 flags.DEFINE_integer(
-    "max_extra_length", 50, "How many tokens longer than its input an output may be.", 1
+    "beam_size",
+    4,
+    "Number of beams; 1 is greedy search. The default is that of the model's preset, "
+    "where it was trained with one.",
+    1,
+)
+flags.DEFINE_float(
+    "length_penalty",
+    0.6,
+    "Exponent of the length penalty: 0 prefers short outputs, larger values longer "
+    "ones. The default is that of the model's preset, as for --beam_size.",
+    0,
+)
+flags.DEFINE_integer(
+    "max_extra_length",
+    50,
+    "Maximum number of tokens by which an output may be longer than its input. The "
+    "default is that of the model's preset, as for --beam_size.",
+    1,
 )
 flags.DEFINE_integer(
     "max_output_tokens", 0, "The most tokens of an output, its end too; 0: no limit.", 0
@@ -52,6 +69,17 @@ _OPTIONS = (
 )
 
 
-def search_options() -> dict[str, Any]:
-    """Returns the flags as arguments of `SearchOptions`, `n_best` apart."""
-    return {name: FLAGS[name].value for name in _OPTIONS}
+def search_options(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns the arguments of `SearchOptions`, `n_best` apart.
+
+    Args:
+        defaults: Values to use instead of those of flags that are not given, such as
+            those that a model was trained with. Default none.
+    """
+    defaults = defaults or {}
+    return {
+        name: FLAGS[name].value
+        if FLAGS[name].present
+        else defaults.get(name, FLAGS[name].value)
+        for name in _OPTIONS
+    }

@@ -32,5 +32,12 @@ flags.DEFINE_float(
 )
 flags.DEFINE_integer("batch_tokens", None, "Tokens a side in a global batch.", 1)
 flags.DEFINE_integer("train_steps", None, "Updates to train for.", 1)
+flags.DEFINE_float(
+    "cooldown",
+    None,
+    "Share of the training, at its end, over which the learning rate falls linearly to "
+    "zero; 0 for no cooldown.",
+    0,
+)
 flags.DEFINE_float("checkpoint_minutes", None, "Minutes between checkpoints.", 0)
 flags.DEFINE_integer("average_last", None, "Checkpoints that t2t-average takes.", 1)

@@ -46,6 +46,11 @@ flags.DEFINE_integer(
     "A larger number, or none, continues a run that ended so.",
     1,
 )
+flags.DEFINE_float(
+    "early_stop_threshold",
+    None,
+    "Value that --early_stop_metric must have reached for early stopping [any].",
+)
 flags.DEFINE_integer("bleu_sentences", 200, "Dev sentences decoded for BLEU.", 0)
 flags.DEFINE_integer("sample_sentences", 2, "Of which so many are shown.", 0)
 flags.DEFINE_float("report_seconds", 10.0, "Seconds between reports.", 0)

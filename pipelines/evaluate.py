@@ -8,18 +8,18 @@ t2t-evaluate --hypothesis=FILE --reference=FILE --baseline=FILE
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.pipelines import input_output, stage
-from t2t_keras.pipelines.hypotheses import describe_weights, open_translator
+from t2t_keras.pipelines.hypotheses import describe_run, open_translator
 
 if TYPE_CHECKING:
     from t2t_keras.evaluation.perplexity import Perplexity
-    from t2t_keras.model_dir import LoadedModel, ModelDir
+    from t2t_keras.model_dir import ModelDir
 
 FLAGS = flags.FLAGS
 
@@ -113,7 +113,7 @@ def main() -> None:
         record_path = f"{FLAGS.model_dir}/scores.{name}.json"
         for output_path in (path, record_path):
             input_output.check_output(output_path)
-        hypotheses, perplexity, loaded = _translate(model_dir, lines, references)
+        hypotheses, perplexity, search = _translate(model_dir, lines, references)
         with input_output.open_output(path) as output:
             output.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
@@ -140,8 +140,7 @@ def main() -> None:
     if perplexity:
         record = {
             "source": str(text),
-            **describe_weights(loaded),
-            **decoding.search_options(),
+            **search,
             "scores": [score._asdict() for score in scores],
             "perplexity": {
                 **perplexity._asdict(),
@@ -163,8 +162,8 @@ def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> 
 
 def _translate(
     model_dir: "ModelDir", sources: list[str], references: list[str]
-) -> tuple[list[str], "Perplexity", list["LoadedModel"]]:
-    """Returns translations, the perplexity of the references, and the models."""
+) -> tuple[list[str], "Perplexity", dict[str, Any]]:
+    """Returns translations, perplexity of the references, and what to record."""
     from t2t_keras.evaluation.perplexity import Perplexity
 
     translator, loaded = open_translator(model_dir)
@@ -183,7 +182,7 @@ def _translate(
         )
     details = translator.details(sources, references)
     perplexity = Perplexity.of(references, [d.token_scores for d in details])
-    return hypotheses, perplexity, loaded
+    return hypotheses, perplexity, describe_run(translator, loaded)
 
 
 _REPORT_SENTENCES = 2000

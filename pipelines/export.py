@@ -3,6 +3,7 @@
 t2t-export --model_dir=DIR --export_dir=BASE
 """
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ def main() -> None:
     from t2t_keras.serving.warmup import write_warmup
 
     model_dir = ModelDir(FLAGS.model_dir)
-    options = SearchOptions(**decoding.search_options())
+    options = SearchOptions(**decoding.search_options(model_dir.search))
     loaded = [model_dir.load(checkpoint) for checkpoint in FLAGS.checkpoint]
     models = [each.model for each in loaded]
     translator = Translator(
@@ -63,7 +64,7 @@ def main() -> None:
         FLAGS.max_input_tokens,
     )
     serving = {
-        **decoding.search_options(),
+        **dataclasses.asdict(options),
         "n_best": FLAGS.export_n_best or options.beam_size,
         "max_input_tokens": FLAGS.max_input_tokens,
         "weights_dtype": FLAGS.weights_dtype,

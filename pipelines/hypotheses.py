@@ -1,5 +1,6 @@
 """What the stages that translate share: a translator, hypotheses as text and JSON."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ FLAGS = flags.FLAGS
 
 
 def open_translator(
-    model_dir: "ModelDir", n_best: int = 1
+    model_dir: "ModelDir",
+    n_best: int = 1,
+    defaults: Mapping[str, Any] | None = None,
 ) -> tuple["Translator", list["LoadedModel"]]:
     """Loads a translator, by the flags of `decoding` and `speed`.
 
@@ -28,6 +31,8 @@ def open_translator(
     Args:
         model_dir: Where the models are.
         n_best: Hypotheses of each sentence. Default 1.
+        defaults: Search options for which no flag is given. Default those that the
+            model was trained with, as far as its directory has them.
 
     Returns:
         The translator, and the models in it with the names of their weights.
@@ -41,7 +46,8 @@ def open_translator(
     from t2t_keras.decoding.translator import Translator
 
     stage.assume_frozen_weights()
-    options = SearchOptions(**decoding.search_options(), n_best=n_best)
+    defaults = model_dir.search if defaults is None else defaults
+    options = SearchOptions(**decoding.search_options(defaults), n_best=n_best)
     concurrent_batches = FLAGS.concurrent_batches or min(
         usable_cores(), speed.MOST_CONCURRENT_BATCHES
     )
@@ -61,11 +67,14 @@ def open_translator(
     return translator, loaded
 
 
-def describe_weights(loaded: Sequence["LoadedModel"]) -> dict[str, Any]:
-    """Says for records which weights were used: names of files, and steps."""
+def describe_run(
+    translator: "Translator", loaded: Sequence["LoadedModel"]
+) -> dict[str, Any]:
+    """Says for records what was decoded with: weights, their steps, search options."""
     return {
         "weights": [each.weights for each in loaded],
         "steps": [each.step for each in loaded],
+        **dataclasses.asdict(translator.options),
     }
 
 

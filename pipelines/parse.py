@@ -94,8 +94,7 @@ def main() -> None:
     score = score_brackets(gold, parsed)
     print(score)
     record = {
-        **hypotheses.describe_weights(loaded),
-        **decoding.search_options(),
+        **hypotheses.describe_run(translator, loaded),
         "score": {
             **score._asdict(),
             "precision": score.precision,
@@ -117,7 +116,7 @@ def _open_parser() -> tuple["Translator", list["LoadedModel"]]:
             f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
             "on --corpus=treebank. t2t-translate runs it."
         )
-    return hypotheses.open_translator(model_dir, n_best=FLAGS.beam_size)
+    return hypotheses.open_translator(model_dir, FLAGS.beam_size, _SEARCH)
 
 
 def _parse(

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import keras
 
 from t2t_keras.data.translation import Position
 from t2t_keras.training.budget import TrainingBudget
+from t2t_keras.training.schedule import Cooldown
 from t2t_keras.training.trainer import PLACE, Trainer, Votes
 
 
@@ -21,8 +23,12 @@ class Progress(keras.callbacks.Callback):
         checkpoint_minutes: Minutes between them otherwise.
         interrupted: Tells whether this process was asked to stop.
         is_chief: Whether this worker's clock counts.
+        cooldown_share: Share of the training, at its end, over which the learning rate
+            falls to zero. Default 0: none.
+        report: Receives a line of text when it begins. Default: nobody does.
 
     Attributes:
+        cooldown: The cooldown, once it has begun.
         position: Place in the data.
         epoch: Number of the interval between two validations, from 0, counted over
             all processes of the run: what callbacks know as the epoch.
@@ -36,8 +42,18 @@ class Progress(keras.callbacks.Callback):
         checkpoint_minutes: float,
         interrupted: Callable[[], bool],
         is_chief: bool = True,
+        cooldown_share: float = 0.0,
+        report: Callable[[str], None] = lambda line: None,
     ) -> None:
         super().__init__()
+        if not 0 <= cooldown_share < 1:
+            raise ValueError(
+                f"cooldown must be at least 0 and below 1. Received: {cooldown_share}"
+            )
+        self.cooldown: Cooldown | None = None
+        self._cooldown_share = cooldown_share
+        self._report = report
+        self._cooldown_of: dict[str, Any] | None = None
         self.position = Position()
         self.epoch = 0
         self._budget = budget
@@ -50,8 +66,17 @@ class Progress(keras.callbacks.Callback):
         self._minutes_before = self._minutes_validated = 0.0
         self._started = time.monotonic()
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what `state` returned in an earlier run."""
+    def restore(self, state: dict[str, Any], stopped_early: bool = False) -> None:
+        """Takes over what `state` returned in an earlier process; all workers call it.
+
+        A cooldown goes on only if its cause is still there: early stopping, or the same
+        budget. With a larger budget, training goes on at the usual learning rate.
+
+        Args:
+            state: What `state` returned.
+            stopped_early: Whether early stopping has ended the usual learning rate.
+                Default False.
+        """
         self.position = Position(**state["position"])
         self._epochs = state["epochs"]
         self._tokens = state["tokens"]
@@ -59,6 +84,14 @@ class Progress(keras.callbacks.Callback):
         # Earlier versions did not save these two.
         self._minutes_validated = state.get("minutes_validated", state["minutes"])
         self.epoch = state.get("epoch", 0)
+        saved = state.get("cooldown")
+        if saved and self._cooldown_share:
+            budget = saved["budget"]
+            if stopped_early if budget is None else budget == asdict(self._budget):
+                self.cooldown = Cooldown(saved["start"], saved["end"])
+                self._cooldown_of = budget
+        if stopped_early:
+            self.cool_down(stopped_early=True)
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint has to keep."""
@@ -69,6 +102,8 @@ class Progress(keras.callbacks.Callback):
             "minutes": self._minutes(),
             "minutes_validated": self._minutes_validated,
             "epoch": self.epoch,
+            "cooldown": self.cooldown
+            and {**self.cooldown._asdict(), "budget": self._cooldown_of},
         }
 
     def _minutes(self) -> float:
@@ -80,12 +115,43 @@ class Progress(keras.callbacks.Callback):
         Args:
             minutes: To be taken for those trained. Default those of the clock.
         """
-        return self._budget.fraction(
-            self._trainer.step,
+        step = self._trainer.step
+        spent = self._budget.fraction(
+            step,
             self._epochs,
             self._tokens,
             self._minutes() if minutes is None else minutes,
         )
+        cooled = min(1.0, step / self.cooldown.end) if self.cooldown else 0.0
+        return max(spent, cooled)
+
+    def cool_down(self, stopped_early: bool) -> bool:
+        """Begins the cooldown, if there is to be one; all workers call it.
+
+        Args:
+            stopped_early: Whether early stopping is the cause, rather than the budget.
+
+        Returns:
+            Whether training goes on, with a learning rate that falls to zero.
+        """
+        if self._cooldown_share and not self.cooldown:
+            # The chief's clock may count.
+            plan = Cooldown.plan(
+                self._trainer.step, self.fraction(), self._cooldown_share
+            )
+            end = self._trainer.of_chief(plan.end)
+            self.cooldown = plan._replace(end=end)
+            self._cooldown_of = None if stopped_early else asdict(self._budget)
+            self._report(f"The learning rate falls to zero until step {end:,}.")
+        return self.is_cooling_down()
+
+    def is_cooling_down(self) -> bool:
+        """Tells whether a cooldown has begun and is not over."""
+        return self.cooldown is not None and self._trainer.step < self.cooldown.end
+
+    def rate_factor(self) -> float:
+        """Returns what the learning rate of the next update is multiplied by."""
+        return self.cooldown.rate_factor(self._trainer.step) if self.cooldown else 1.0
 
     def is_over(self) -> bool:
         """Tells whether the budget is spent, its minutes apart: clocks differ."""
@@ -98,10 +164,15 @@ class Progress(keras.callbacks.Callback):
             validate = (self._trainer.step + 1) % self._checkpoint_steps == 0
         else:
             validate = self._is_chief and interval >= self._checkpoint_minutes
+        fraction = self.fraction()
         return Votes(
             validate=validate,
-            end=self._is_chief and self.fraction() >= 1,
+            end=self._is_chief and fraction >= 1,
             interrupt=self._interrupted(),
+            cool_down=bool(self._cooldown_share)
+            and self.cooldown is None
+            and self._is_chief
+            and fraction >= 1 - self._cooldown_share,
         )
 
     def is_regular(self) -> bool:

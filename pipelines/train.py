@@ -123,6 +123,7 @@ def main() -> int:
             "training": _training_values(values, pad_to_boundary),
             "run": {
                 **{name: values[name] for name in presets.RUN},
+                "search": presets.SEARCH.get(FLAGS.preset, {}),
                 "early_stop_metric": FLAGS.early_stop_metric,
                 "bleu_tokenizer": bleu_tokenizer,
             },

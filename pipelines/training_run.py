@@ -100,11 +100,15 @@ class TrainingRun:
                 self._config["run"]["checkpoint_minutes"],
                 interrupted,
                 self._is_chief,
+                self._config["run"]["cooldown"],
+                reporter.message,
             )
             stopping = callbacks.EarlyStopping(
                 FLAGS.early_stop_metric,
                 FLAGS.early_stop_patience,
-                progress.is_regular,
+                # A cooldown goes to its end.
+                lambda: progress.is_regular() and not progress.cooldown,
+                FLAGS.early_stop_threshold,
             )
             saving = callbacks.SaveCheckpoint(
                 self._model_dir.checkpoints,
@@ -153,6 +157,8 @@ class TrainingRun:
                 progress.votes,
                 progress.is_over,
                 progress.epoch,
+                progress.rate_factor,
+                progress.cool_down,
             )
             if stopping.is_exhausted:
                 reporter.message(f"Early stopping: {stopping.reason()}.")
@@ -200,16 +206,16 @@ class TrainingRun:
         saved = self._model_dir.checkpoints.restore(
             step, trainer.model.variables, trainer.state_variables
         )
-        progress.restore(saved)
         self._skipped.in_a_row = saved["skipped_in_a_row"]
         if saved["early_stopping"]:  # None in those of earlier versions.
             stopping.restore(saved["early_stopping"])
+        progress.restore(saved, stopping.is_exhausted)
 
     def _why_ended(self, progress: Progress, stopping: callbacks.EarlyStopping) -> str:
         """Tells why there is nothing left to train, if so."""
         trained = f"{self._model_dir.path} is trained already"
         steps = f"{self._trainer.step:,} steps"
-        if stopping.is_exhausted:
+        if stopping.is_exhausted and not progress.is_cooling_down():
             return (
                 f"{trained}: early stopping ended it after {steps}, since "
                 f"{stopping.reason()}. A larger --early_stop_patience, or none, goes "

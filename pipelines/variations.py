@@ -168,6 +168,9 @@ def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
             f"{path.parent} holds rows trained on other data than {FLAGS.data_dir}. "
             "Choose another --output_dir."
         )
+    for row in record["rows"].values():
+        # A hyper-parameter that is newer than the record had its default.
+        row["wanted"]["values"] = {**presets.BASE, **row["wanted"]["values"]}
     return record
 
 

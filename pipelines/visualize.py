@@ -44,7 +44,7 @@ def main() -> None:
     model, weights, _ = model_dir.load(FLAGS.checkpoint[0])
     target = FLAGS.target_text
     if target is None:
-        options = decoding.search_options()
+        options = decoding.search_options(model_dir.search)
         # More could not be drawn.
         most = min(options["max_output_tokens"] or MAX_TOKENS, MAX_TOKENS)
         options["max_output_tokens"] = most

@@ -104,6 +104,11 @@ class ModelDir:
         return config
 
     @property
+    def search(self) -> dict[str, Any]:
+        """Search options of the model's own, to use where a user names no others."""
+        return self.config["run"].get("search", {})
+
+    @property
     def tokenizers(self) -> TokenizerPair:
         """The tokenizers that the model was trained with."""
         return TokenizerPair.load(self.path / TOKENIZER_DIR)

@@ -109,6 +109,8 @@ class EarlyStopping(keras.callbacks.Callback):
             Default None: never, but `best` and `wait` are kept, for a later run that
             has a patience.
         counts: Tells whether the present validation counts. Default: all do.
+        threshold: Value that the figure must have reached for training to end.
+            Default None: any.
 
     Attributes:
         best: The best figure so far, or None.
@@ -120,10 +122,12 @@ class EarlyStopping(keras.callbacks.Callback):
         monitor: str,
         patience: int | None = None,
         counts: Callable[[], bool] = lambda: True,
+        threshold: float | None = None,
     ) -> None:
         super().__init__()
         self.monitor = monitor
         self.patience = patience
+        self.threshold = threshold
         self.best: float | None = None
         self.wait = 0
         self._counts = counts
@@ -132,7 +136,11 @@ class EarlyStopping(keras.callbacks.Callback):
     @property
     def is_exhausted(self) -> bool:
         """Whether training has waited for an improvement as long as it may."""
-        return self.patience is not None and self.wait >= self.patience
+        if self.patience is None or self.wait < self.patience:
+            return False
+        return self.threshold is None or (
+            self.best is not None and self._sign * (self.best - self.threshold) <= 0
+        )
 
     def reason(self) -> str:
         """Tells how long there was no improvement, on what."""

@@ -18,6 +18,8 @@ def fit(
     votes: Callable[[], Votes],
     is_over: Callable[[], bool],
     initial_epoch: int = 0,
+    rate_factor: Callable[[], float] = lambda: 1.0,
+    cool_down: Callable[[bool], bool] = lambda stopped_early: False,
 ) -> bool:
     """Trains until told to stop.
 
@@ -38,6 +40,12 @@ def fit(
         initial_epoch: Number of the first epoch: that of the validations in earlier
             processes when training continues, so that callbacks which go by the epoch
             see no restart. Default 0.
+        rate_factor: Asked before each step what to multiply the learning rate by.
+            Default 1.
+        cool_down: Called when any worker has voted for a cooldown, and, with True,
+            after each validation at which a callback wants to end training. Returns
+            whether training goes on with a learning rate that falls to zero. Default:
+            there is no cooldown.
 
     Returns:
         Whether training came to its end, rather than was interrupted.
@@ -57,11 +65,13 @@ def fit(
             step = trainer.step
             callback_list.on_train_batch_begin(step)
             started = time.perf_counter()
-            logs, agreed = trainer.train_step(parts, votes())
+            logs, agreed = trainer.train_step(parts, votes(), rate_factor())
             seconds = time.perf_counter() - started
             logs["tokens_per_second"] = logs["tokens"] / seconds
             losses.append(logs["loss"])
             callback_list.on_train_batch_end(step, logs)
+            if agreed.cool_down:
+                cool_down(False)
             done = agreed.end or is_over()
             due = agreed.validate and not logs["skipped"]
             if done or due or agreed.interrupt:
@@ -74,7 +84,7 @@ def fit(
         # A callback sees only its own worker; early stopping is everyone's business.
         # And none goes on, or ends, before the chief has saved.
         stopped = trainer.agree(Votes(end=bool(model.stop_training))).end
-        done = done or stopped
+        done = done or (stopped and not cool_down(True))
         if agreed.interrupt:
             break
         epoch += 1

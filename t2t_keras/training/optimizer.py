@@ -41,7 +41,9 @@ class Adam(keras.optimizers.Adam):
             **kwargs,
         )
 
-    def update(self, gradients: Sequence[tf.Tensor]) -> None:
+    def update(
+        self, gradients: Sequence[tf.Tensor], rate_factor: tf.Tensor | float = 1.0
+    ) -> None:
         """Updates this replica's copy of each variable, with TensorFlow's fused kernel.
 
         To be called in every replica with the same gradients: the copies stay equal
@@ -49,6 +51,7 @@ class Adam(keras.optimizers.Adam):
 
         Args:
             gradients: Of the variables that the optimizer was built with, in order.
+            rate_factor: Scalar float32 that multiplies the learning rate. Default 1.
         """
         learning_rate = self._get_current_learning_rate()
         for i, gradient in enumerate(gradients):
@@ -62,7 +65,7 @@ class Adam(keras.optimizers.Adam):
                 v=self._velocities[i].value.handle,
                 beta1_power=tf.pow(beta_1, step),
                 beta2_power=tf.pow(beta_2, step),
-                lr=tf.cast(learning_rate, dtype),
+                lr=tf.cast(learning_rate, dtype) * tf.cast(rate_factor, dtype),
                 beta1=beta_1,
                 beta2=beta_2,
                 epsilon=tf.cast(self.epsilon, dtype),

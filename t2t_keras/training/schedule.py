@@ -1,6 +1,7 @@
-"""The learning rate over time (section 5.3)."""
+"""The learning rate over time (section 5.3), and its end."""
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -50,3 +51,42 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_steps": self.warmup_steps,
             "learning_rate": self.learning_rate,
         }
+
+
+class Cooldown(NamedTuple):
+    """The end of training, in which the learning rate falls linearly to zero.
+
+    A schedule that decays from the start has to know its last step. A cooldown can be
+    begun at any step: training at the usual rate, followed by a cooldown, reaches what
+    such a schedule reaches (Hägele et al., 2024, "Scaling Laws and Compute-Optimal
+    Training Beyond Fixed Training Durations").
+
+    Attributes:
+        start: Number of updates before it, at the usual rate.
+        end: Number of updates after it: training is over.
+    """
+
+    start: int
+    end: int
+
+    @classmethod
+    def plan(cls, step: int, fraction: float, share: float) -> "Cooldown":
+        """Plans a cooldown from a step on.
+
+        Args:
+            step: Number of updates done.
+            fraction: Share of the training that they are, 0 < fraction <= 1. All that
+                is left is the cooldown, but at most `share`.
+            share: Share of all updates that belong to a cooldown, 0 < share < 1.
+        """
+        end = math.ceil(step / max(fraction, 1 - share) - 1e-6)  # Floats fall short.
+        return cls(step, max(end, step + 1))
+
+    def rate_factor(self, step: int) -> float:
+        """Returns what the learning rate of the next update is multiplied by.
+
+        Args:
+            step: Number of updates done.
+        """
+        left = (self.end - step) / (self.end - self.start + 1)
+        return min(1.0, max(0.0, left))

@@ -34,11 +34,13 @@ class Votes(NamedTuple):
         validate: Validate and save.
         end: End the training.
         interrupt: Save and exit.
+        cool_down: Begin the cooldown of the learning rate.
     """
 
     validate: bool = False
     end: bool = False
     interrupt: bool = False
+    cool_down: bool = False
 
 
 NO_VOTES = Votes()
@@ -184,7 +186,7 @@ class Trainer:
         return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
 
     def _run_update(
-        self, parts: Iterator[Batch], votes: tf.Tensor
+        self, parts: Iterator[Batch], votes: tf.Tensor, rate_factor: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         def replica_step(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             gradients, sums = self._gradients(_tensors(batch))
@@ -198,7 +200,8 @@ class Trainer:
                 for accumulator in self._accumulators:
                     accumulator.assign(tf.zeros_like(accumulator))
             learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
-            norm = self._replica_update(gradients)
+            learning_rate *= tf.cast(rate_factor, learning_rate.dtype)
+            norm = self._replica_update(gradients, rate_factor)
             figures = {"learning_rate": learning_rate, "gradient_norm": norm}
             place = {name: batch[name] for name in PLACE}
             return tf.concat([sums, votes], axis=0), {**figures, **place}
@@ -206,7 +209,9 @@ class Trainer:
         sums, logs = self.strategy.run(replica_step, args=(next(parts),))
         return self._sum(sums), {name: self._first(x) for name, x in logs.items()}
 
-    def _replica_update(self, gradients: list[tf.Tensor]) -> tf.Tensor:
+    def _replica_update(
+        self, gradients: list[tf.Tensor], rate_factor: tf.Tensor
+    ) -> tf.Tensor:
         """Adds up the gradients of all replicas and updates, unless one is not finite.
 
         Returns:
@@ -223,7 +228,7 @@ class Trainer:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, norm)
 
         def update() -> tf.Tensor:
-            self.optimizer.update(gradients)
+            self.optimizer.update(gradients, rate_factor)
             if self.ema:
                 self.ema.update(self.optimizer.iterations.value)
             return is_finite
@@ -267,7 +272,10 @@ class Trainer:
         return both[0] ** 2 == self.replicas * both[1]
 
     def train_step(
-        self, parts: Iterator[Batch], votes: Votes = NO_VOTES
+        self,
+        parts: Iterator[Batch],
+        votes: Votes = NO_VOTES,
+        rate_factor: float = 1.0,
     ) -> tuple[dict[str, float], Votes]:
         """Consumes one global batch and updates the weights once.
 
@@ -276,6 +284,8 @@ class Trainer:
         Args:
             parts: An iterator over what `distribute` returned.
             votes: What this worker wants to be done after the step.
+            rate_factor: Multiplies the scheduled learning rate; the same in all
+                workers. Default 1.
 
         Returns:
             The batch's metrics (`token_metrics`, "learning_rate", "gradient_norm"),
@@ -285,7 +295,8 @@ class Trainer:
         sums: Any = 0.0
         for _ in range(self.accumulate - 1):
             sums = sums + self._accumulate(parts)
-        last, figures = self._update(parts, _vector(votes))
+        factor = tf.constant(rate_factor, tf.float32)
+        last, figures = self._update(parts, _vector(votes), factor)
         counted, agreed = np.split(last.numpy(), [len(FIELDS)])
         logs = token_metrics(counted + np.asarray(sums))
         logs |= {name: figures[name].numpy().item() for name in figures}

@@ -48,6 +48,8 @@ def test_versions_with_cards_warmup_and_keras_weights(model_dir, tmp_path):
     assert card["data"]["splits"]["train"]["pairs"] == 60
     assert card["serving"]["weights_dtype"] == "bfloat16"
     assert card["serving"]["beam_size"] == card["serving"]["n_best"] == 2
+    # Not given on the command line: the preset's.
+    assert card["serving"]["length_penalty"] == 1.4
     assert isinstance(card["serving"]["bleu_difference"], float)
     assert set(card["versions"]) >= {"t2t-keras", "tensorflow", "tensorflow-text"}
     text = (base / "1" / "assets.extra" / "model_card.md").read_text()
@@ -66,6 +68,7 @@ def test_versions_with_cards_warmup_and_keras_weights(model_dir, tmp_path):
     assert not (extra / "model.keras").exists()
     card = json.loads((extra / "model_card.json").read_text())
     assert "nrefs:1" in card["scores"]["dev"]["scores"][0]["signature"]
+    assert card["scores"]["dev"]["length_penalty"] == 1.4
 
 
 def test_the_baked_in_search_is_that_of_the_flags(model_dir, tmp_path):

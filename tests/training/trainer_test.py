@@ -199,6 +199,21 @@ def test_the_exponential_average_follows_the_weights():
         trainer_of(ema_decay=1.0)
 
 
+def test_a_rate_factor_scales_the_update():
+    rates, changes = [], []
+    for factor in (1.0, 0.5, 0.0):
+        trainer = trainer_of()
+        variable = trainer.model.trainable_variables[0]
+        before = variable.numpy()
+        logs, _ = trainer.train_step(batches(trainer), rate_factor=factor)
+        rates.append(logs["learning_rate"])
+        changes.append(variable.numpy() - before)
+    assert rates == pytest.approx([rates[0], rates[0] / 2, 0])
+    assert np.abs(changes[0]).max() > 0
+    np.testing.assert_allclose(changes[1], changes[0] / 2, rtol=1e-3, atol=1e-7)
+    assert not changes[2].any()
+
+
 def fit(
     trainer,
     callbacks,
