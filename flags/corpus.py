@@ -21,8 +21,9 @@ for _split in _SPLITS:
     flags.DEFINE_list(
         f"{_split}_source",
         [],
-        f"{_split} files of --corpus=text, comma-separated, plain or .gz. Without "
-        f"--{_split}_target, files of two columns divided by a tab.",
+        f"{_split} files of --corpus=text, comma-separated, plain or .gz; pipes, and - "
+        f"for standard input, are read once. Without --{_split}_target, files of two "
+        "columns divided by a tab.",
     )
     flags.DEFINE_list(f"{_split}_target", [], "The files aligned with them.")
     flags.DEFINE_list(
@@ -83,4 +84,7 @@ def corpus_arguments() -> dict[str, Any]:
 
 def _paths(flag: str) -> list[str]:
     # The manifest keeps them: they must be found from another directory too.
-    return [str(Path(path).absolute()) for path in FLAGS[flag].value or []]
+    return [
+        "/dev/stdin" if path == "-" else str(Path(path).absolute())
+        for path in FLAGS[flag].value or []
+    ]

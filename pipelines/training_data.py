@@ -1,5 +1,6 @@
 """The data that the training stage reads, and what it writes of them."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.streams import is_stream
 from t2t_keras.files import write_atomically
 
 
@@ -33,8 +35,16 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
             f"--read_text divides words in the usual pieces, and {data.data_dir} was "
             "prepared with --bpe_dropout. Train without it."
         )
+    arguments = data.manifest["corpus_arguments"]
+    for kind in ("sources", "targets", "trees"):
+        for path in itertools.chain(*(arguments.get(kind) or {}).values()):
+            if is_stream(path):
+                raise ValueError(
+                    f"{path}, which {data.data_dir} was prepared from, is a stream "
+                    "and cannot be read again. Train without --read_text."
+                )
     length_filter = LengthFilter(**data.manifest["length_filter"])
-    corpus = open_corpus(**data.manifest["corpus_arguments"])
+    corpus = open_corpus(**arguments)
     examples = TextExamples(corpus, split, data.tokenizers, length_filter)
     prepared = data.manifest["splits"][split]
     # The lengths count the end token of each sentence.

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import contextlib
 import fcntl
 import os
 import stat
@@ -109,32 +110,45 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: str | Path, taken: str) -> Iterator[None]:
+def locked(path: str | Path, taken: str, is_removed: bool = False) -> Iterator[None]:
     """Makes sure that only one process is in a block at a time.
 
     Args:
-        path: A file for the lock, made if it is not there, and left behind. The system
-            lets go of it when the process ends, however it ends.
+        path: A file for the lock, made if it is not there. The system lets go of the
+            lock when the process ends, however it ends.
         taken: What to say if another process has it.
+        is_removed: Whether the file is removed after the block. Default False.
 
     Raises:
         ValueError: If another one has it, or the file cannot be made.
+        FileNotFoundError: If there is no directory for the file.
     """
     path = Path(path)
-    try:
-        file = path.open("ab")
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written to: {error}") from error
-    with file:
-        for attempt in range(_LOCK_ATTEMPTS):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if attempt + 1 == _LOCK_ATTEMPTS:
-                    raise ValueError(taken) from error
+    with _lock(path, taken):
+        try:
+            yield
+        finally:
+            if is_removed:
+                path.unlink(missing_ok=True)
+
+
+def _lock(path: Path, taken: str) -> BinaryIO:
+    for attempt in range(_LOCK_ATTEMPTS):
+        if attempt:
             time.sleep(0.1)  # It may be `is_locked` that looks.
-        yield
+        try:
+            file = path.open("ab")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise ValueError(f"{path} cannot be written to: {error}") from error
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held the lock of a file that is removed may have removed it.
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()
+    raise ValueError(taken)
 
 
 def is_locked(path: str | Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
 from t2t_keras.data.lines import read_lines
+from t2t_keras.data.streams import Streams
 
 Pair = tuple[str, str]
 """A source sentence and its translation."""
@@ -53,7 +54,8 @@ class TextCorpus:
         targets: Target files of each split; none for tab-separated files.
 
     Raises:
-        ValueError: If a split has no source files, or unequal numbers of files.
+        ValueError: If a split has no source files, or unequal numbers of files, or a
+            stream is named twice.
     """
 
     name = "text"
@@ -79,6 +81,9 @@ class TextCorpus:
             raise ValueError("A text corpus needs at least one training file.")
         self._sources = sources
         self._targets = targets
+        self._streams = Streams(
+            path for files in (*sources.values(), *targets.values()) for path in files
+        )
 
     def splits(self) -> Sequence[str]:
         """Returns the splits that have files."""
@@ -89,23 +94,39 @@ class TextCorpus:
         targets = self._targets.get(split)
         if targets:
             for source, target in zip(self._sources[split], targets, strict=True):
-                yield from _read_aligned(source, target)
+                yield from self._read_aligned(source, target)
         else:
             for path in self._sources[split]:
-                yield from _read_tsv(path)
+                yield from self._read_tsv(path)
 
+    def _lines(self, path: str) -> Iterator[str]:
+        return read_lines(path, self._streams.open(path))
 
-def _read_aligned(source: str, target: str) -> Iterator[Pair]:
-    sources, targets = read_lines(source), read_lines(target)
-    number = 0
-    for line in sources:
-        number += 1
-        counterpart = next(targets, None)
-        if counterpart is None:
-            raise _misaligned(source, number, target)
-        yield line, counterpart
-    if next(targets, None) is not None:
-        raise _misaligned(target, number + 1, source)
+    def _read_aligned(self, source: str, target: str) -> Iterator[Pair]:
+        sources, targets = self._lines(source), self._lines(target)
+        number = 0
+        for line in sources:
+            number += 1
+            counterpart = next(targets, None)
+            if counterpart is None:
+                raise _misaligned(source, number, target)
+            yield line, counterpart
+        if next(targets, None) is not None:
+            raise _misaligned(target, number + 1, source)
+
+    def _read_tsv(self, path: str) -> Iterator[Pair]:
+        for number, line in enumerate(self._lines(path), 1):
+            columns = line.split("\t")
+            if len(columns) != 2:
+                if not line.strip():
+                    yield "", ""
+                    continue
+                raise ValueError(
+                    f"{path}:{number}: expected two columns divided by one tab, found "
+                    f"{len(columns)}. Files of two languages go to two flags, such as "
+                    "--train_source and --train_target."
+                )
+            yield columns[0], columns[1]
 
 
 def _misaligned(longer: str, number: int, shorter: str) -> ValueError:
@@ -113,21 +134,6 @@ def _misaligned(longer: str, number: int, shorter: str) -> ValueError:
         f"{longer}:{number}: this line has no counterpart: {shorter} ends after "
         f"{number - 1} lines. Both files of a pair must have the same number of lines."
     )
-
-
-def _read_tsv(path: str) -> Iterator[Pair]:
-    for number, line in enumerate(read_lines(path), 1):
-        columns = line.split("\t")
-        if len(columns) != 2:
-            if not line.strip():
-                yield "", ""
-                continue
-            raise ValueError(
-                f"{path}:{number}: expected two columns divided by one tab, found "
-                f"{len(columns)}. Files of two languages go to two flags, such as "
-                "--train_source and --train_target."
-            )
-        yield columns[0], columns[1]
 
 
 class TfdsCorpus:
@@ -196,4 +202,7 @@ class TfdsCorpus:
         # Standard output is for results alone.
         sink = io.StringIO() if self._quiet else sys.stderr
         with contextlib.redirect_stdout(sink):
-            self._builder.download_and_prepare()
+            try:
+                self._builder.download_and_prepare()
+            except FileExistsError:  # Another process has just finished the same.
+                self._builder.info.read_from_directory(self._builder.data_dir)

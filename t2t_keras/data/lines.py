@@ -4,21 +4,24 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+_GZIP = b"\x1f\x8b"
+"""What begins a compressed file, and no UTF-8."""
 
 
-def open_binary(path: str | Path) -> BinaryIO:
-    """Opens a file for reading, through gzip if its name ends in .gz.
-
-    Raises:
-        ValueError: If there is no such file.
-    """
-    path = Path(path)
+def _open(path: Path) -> BinaryIO:
     if path.is_dir():
         raise ValueError(f"{path} is a directory; a file is needed.")
     if not path.exists():
         raise ValueError(f"No such file: {path}")
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+    return path.open("rb")
+
+
+def _decompressed(path: Path, file: Any) -> Any:
+    # A pipe's name does not tell.
+    is_compressed = path.suffix == ".gz" or file.peek(len(_GZIP)).startswith(_GZIP)
+    return gzip.GzipFile(fileobj=file) if is_compressed else file
 
 
 def decode_line(line: bytes, path: str | Path, number: int) -> str:
@@ -51,13 +54,18 @@ def decode_line(line: bytes, path: str | Path, number: int) -> str:
     return text.rstrip("\r\n")
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | Path, content: BinaryIO | None = None) -> Iterator[str]:
     """Yields the lines of a UTF-8 file, plain or .gz, without their ends.
+
+    Args:
+        path: The file.
+        content: Where to read it, if not there; it is closed at the end.
 
     Raises:
         ValueError: If the file is missing, damaged, or not UTF-8.
     """
-    with open_binary(path) as file:
+    path = Path(path)
+    with content or _open(path) as opened, _decompressed(path, opened) as file:
         number = 0
         try:
             for number, line in enumerate(file, 1):

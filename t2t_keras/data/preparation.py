@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -16,6 +14,8 @@ from t2t_keras.data.bpe_dropout import BpeDropout, BpeDropoutSampler, check_merg
 from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.examples import tokenize_pairs
 from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.new_directory import is_being_filled, new_directory
+from t2t_keras.data.overlap import Overlap
 from t2t_keras.data.records import RecordExamples, write_records
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.files import write_atomically
@@ -65,9 +65,9 @@ def prepare(
 ) -> dict[str, Any]:
     """Learns the vocabulary of a corpus and writes its token ids.
 
-    The directory appears whole, or, if anything fails, not at all; an empty directory
-    that is there already is filled, the manifest last. Of dev and test
-    the plain text is kept too, every pair of it, for evaluation by decoding.
+    The directory is filled whole, or, if anything fails, not at all, and by one process
+    at a time: see `new_directory`. Of dev and test the plain text is kept too, every
+    pair of it, for evaluation by decoding.
 
     Args:
         corpus: Where the sentences come from.
@@ -86,35 +86,38 @@ def prepare(
         The manifest, as written to `manifest.json`.
 
     Raises:
-        ValueError: If `data_dir` exists already, the corpus is faulty, or the
-            vocabulary has no merges to drop.
+        ValueError: If `data_dir` is not empty, another process is filling it, the
+            corpus is faulty, or the vocabulary has no merges to drop.
     """
     data_dir = Path(data_dir).resolve()
-    if data_dir.exists() and not (data_dir.is_dir() and not any(data_dir.iterdir())):
-        raise ValueError(
-            f"{data_dir} is not an empty directory. Choose another one, or remove it "
-            "first."
-        )
     if bpe_dropout:
         check_merges(tokenizers.source.subword if tokenizers else subword)
     length_filter = length_filter or LengthFilter()
-    data_dir.parent.mkdir(parents=True, exist_ok=True)
-    work_dir = Path(tempfile.mkdtemp(prefix=f".{data_dir.name}.", dir=data_dir.parent))
-    work_dir.chmod(0o755)
-    try:
+    taken = (
+        f"Another t2t-prepare is writing {data_dir}. Wait for it, or choose another "
+        "--data_dir."
+    )
+    with new_directory(data_dir, MANIFEST, taken) as work_dir:
         report(f"Reading the corpus {corpus.name} ...")
         available = corpus.splits()
         if "train" not in available:
             raise ValueError(f"{corpus.name} has no train split, only {available}.")
+        # Held-out text first: mistakes in it are found before hours of training text.
+        overlap = Overlap()
+        held_out = [split for split in SPLITS[1:] if split in available]
+        for split in held_out:
+            overlap.add(split, corpus.read(split))
         if tokenizers is None:
             report(f"Learning a vocabulary of {vocab_size} ({subword}) ...")
             tokenizers = TokenizerPair.train(
-                lambda: corpus.read("train"), subword, vocab_size, share_vocabulary
+                lambda: corpus.read("train"),
+                subword,
+                vocab_size,
+                share_vocabulary,
             )
-            learned = tokenizers.source.vocab_size
-            if learned < vocab_size:
-                report(f"The text yields no more than {learned:,} tokens.")
+            _report_shortfall(tokenizers, vocab_size, report)
         tokenizers.save(work_dir / TOKENIZER_DIR)
+        pairs_of_training = sum(1 for _ in overlap.watch(corpus.read("train")))
         splits = {
             split: _prepare_split(
                 corpus,
@@ -123,11 +126,16 @@ def prepare(
                 tokenizers,
                 length_filter,
                 bpe_dropout if split == "train" else None,
+                pairs_of_training if split == "train" else 0,
                 report,
             )
             for split in SPLITS
             if split in available
         }
+        for split in held_out:
+            splits[split]["in_train"] = overlap.counts(split)
+            if note := overlap.note(split):
+                report(note)
         if not splits["train"]["pairs"]:
             raise ValueError(
                 f"No training pair of {corpus.name} is left after filtering: "
@@ -152,11 +160,19 @@ def prepare(
         write_atomically(
             work_dir / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n"
         )
-        _put_in_place(work_dir, data_dir)
-    except BaseException:
-        shutil.rmtree(work_dir, ignore_errors=True)
-        raise
     return manifest
+
+
+def _report_shortfall(
+    tokenizers: TokenizerPair, vocab_size: int, report: Callable[[str], None]
+) -> None:
+    sides = {"source": tokenizers.source, "target": tokenizers.target}
+    if tokenizers.shared:
+        sides = {"": tokenizers.source}
+    for side, tokenizer in sides.items():
+        if tokenizer.vocab_size < vocab_size:
+            text = f"{side} text".strip()
+            report(f"The {text} yields no more than {tokenizer.vocab_size:,} tokens.")
 
 
 def _prepare_split(
@@ -166,6 +182,7 @@ def _prepare_split(
     tokenizers: TokenizerPair,
     length_filter: LengthFilter,
     bpe_dropout: BpeDropout | None,
+    size: int,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     split_filter = dataclasses.replace(length_filter)
@@ -194,10 +211,8 @@ def _prepare_split(
                 target_file.write(target.encode("utf-8") + b"\n")
                 yield source, target
 
-    shards = 1
-    if split == "train":
-        size = segmentations * sum(1 for _ in corpus.read(split))
-        shards = min(max(1, -(-size // _PAIRS_PER_SHARD)), _MOST_SHARDS)
+    shards = -(-segmentations * size // _PAIRS_PER_SHARD)
+    shards = min(max(1, shards), _MOST_SHARDS)
     kept, source_tokens, target_tokens = write_records(
         directory, split, shards, pairs()
     )
@@ -215,21 +230,6 @@ def _prepare_split(
         "removed": removed,
         "shards": shards,
     }
-
-
-def _put_in_place(work_dir: Path, data_dir: Path) -> None:
-    """Gives a finished directory its name.
-
-    A directory that exists may be a mount point, which can only be filled; the
-    manifest, without which it counts as empty, comes last.
-    """
-    if not data_dir.exists():
-        work_dir.rename(data_dir)
-        return
-    entries = sorted(work_dir.iterdir(), key=lambda path: path.name == MANIFEST)
-    for entry in entries:
-        shutil.move(entry, data_dir / entry.name)
-    work_dir.rmdir()
 
 
 class PreparedData:
@@ -251,9 +251,11 @@ class PreparedData:
         self.data_dir = Path(data_dir)
         path = self.data_dir / MANIFEST
         if not path.is_file():
+            todo = "Run t2t-prepare first."
+            if is_being_filled(self.data_dir):
+                todo = "t2t-prepare is still writing it."
             raise ValueError(
-                f"{self.data_dir} holds no prepared data ({MANIFEST}). Run t2t-prepare "
-                "first."
+                f"{self.data_dir} holds no prepared data ({MANIFEST}). {todo}"
             )
         try:
             self.manifest = json.loads(path.read_text())
@@ -277,5 +279,17 @@ class PreparedData:
             )
 
     def examples(self, split: str) -> RecordExamples:
-        """Opens the records of a split."""
-        return RecordExamples(self.data_dir, split)
+        """Opens the records of a split.
+
+        Raises:
+            ValueError: If they are missing, damaged, or not those of the manifest.
+        """
+        examples = RecordExamples(self.data_dir, split)
+        expected = self.manifest["splits"].get(split, {}).get("pairs", 0)
+        if len(examples) != expected:
+            raise ValueError(
+                f"{self.data_dir} has {len(examples):,} pairs of {split}, its "
+                f"{MANIFEST} counts {expected:,}: they were not written together. Run "
+                "t2t-prepare again."
+            )
+        return examples

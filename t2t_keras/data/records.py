@@ -68,7 +68,7 @@ def write_records(
             example = tf.train.Example()
             example.features.feature["source"].int64_list.value.extend(source)
             example.features.feature["target"].int64_list.value.extend(target)
-            record = example.SerializeToString()
+            record = example.SerializeToString(deterministic=True)
             shard = number % shards
             writers[shard].write(record)
             columns["source_length"].append(len(source))

@@ -1,11 +1,13 @@
 """A treebank as a corpus: sentences and, as their translations, trees."""
 
 import collections
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 
 from t2t_keras.data.corpora import SPLITS, Pair
 from t2t_keras.data.linearized import linearize
+from t2t_keras.data.streams import Streams
 from t2t_keras.data.trees import Tree, read_trees, simplify, tree_files
 
 
@@ -42,6 +44,7 @@ class TreebankCorpus:
         if not paths.get("train"):
             raise ValueError("A treebank corpus needs --train_trees.")
         self._files = {split: tree_files(paths.get(split, ())) for split in SPLITS}
+        self._streams = Streams(itertools.chain.from_iterable(self._files.values()))
         self._substitutions = substitutions
         self._seed = seed
         self._keep_tags = keep_tags
@@ -60,7 +63,8 @@ class TreebankCorpus:
 
     def _trees(self, split: str) -> Iterator[Tree]:
         for path in self._files[split]:
-            yield from filter(None, map(simplify, read_trees(path)))
+            trees = read_trees(path, self._streams.open(path))
+            yield from filter(None, map(simplify, trees))
 
     def _substituted(self, trees: list[Tree]) -> Iterator[Tree]:
         """Yields each tree, then versions of it with parts from other trees."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from t2t_keras.data.lines import read_lines
 
@@ -79,11 +79,12 @@ def tree_files(paths: Iterable[str | Path]) -> list[Path]:
     return files
 
 
-def read_trees(path: str | Path) -> Iterator[Tree]:
+def read_trees(path: str | Path, content: BinaryIO | None = None) -> Iterator[Tree]:
     """Yields the trees of a file, over as many lines as each takes.
 
     Args:
         path: The file, plain or .gz.
+        content: Where to read it, if not there.
 
     Raises:
         ValueError: If the brackets do not match, or something is no tree; the message
@@ -92,7 +93,7 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
     # Of each open bracket: its line, its label, what it holds so far.
     open_: list[tuple[int, list[str], list[Tree]]] = []
     number = 0
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_lines(path, content), 1):
         for token in _TOKEN.findall(line):
             if token == "(":
                 open_.append((number, [], []))

@@ -170,8 +170,11 @@ def test_records_are_plain_tfrecords_in_shards(prepared):
     shards = [list(plain_records(path)) for path in paths]
     assert [len(shard) for shard in shards] == [40, 40, 40]
     in_order = [pair for three in zip(*shards, strict=True) for pair in three]
-    tokenizer = PreparedData(data_dir).tokenizers.source
-    assert in_order == [tuple(encode(tokenizer, t) for t in pair) for pair in GOOD]
+    sides = PreparedData(data_dir).tokenizers
+    assert in_order == [
+        (encode(sides.source, source), encode(sides.target, target))
+        for source, target in GOOD
+    ]
     # Start, end and padding are the readers' affair.
     assert not {0, 1, 2} & {i for source, target in in_order for i in source + target}
 
@@ -277,6 +280,43 @@ def test_odd_text_stays_aligned(tmp_path):
     assert [text.split()[-1] for text in targets] == numbers
 
 
+def test_held_out_text_that_occurs_in_training_is_counted(tmp_path):
+    told = []
+    train = [("a  b", "c d"), ("e", "f"), ("", "x"), ("g h", "i")] * 5
+    dev = [("a b", "c d"), ("a b", "other"), ("e", " f "), ("new", "f"), ("", "x")]
+    manifest = prepare(
+        ListCorpus(train=train, dev=dev, test=[("new", "i")]),
+        tmp_path / "data",
+        vocab_size=30,
+        report=told.append,
+    )
+    splits = manifest["splits"]
+    assert splits["dev"]["in_train"] == {"pairs": 2, "sources": 3}
+    assert splits["test"]["in_train"] == {"pairs": 0, "sources": 0}
+    told = [text for text in told if "also occur" in text]
+    assert len(told) == 1
+    assert told[0].startswith(
+        "dev: of 4 pairs, 2 also occur in train, and 3 source sentences do."
+    )
+
+
+def test_every_vocabulary_that_is_smaller_than_wanted_is_reported(tmp_path):
+    for share, expected in (
+        (True, ["The text"]),
+        (False, ["The source text", "The target text"]),
+    ):
+        told = []
+        prepare(
+            ListCorpus(train=GOOD),
+            tmp_path / str(share),
+            vocab_size=5000,
+            share_vocabulary=share,
+            report=told.append,
+        )
+        told = [text for text in told if "yields no more than" in text]
+        assert [text.partition(" yields")[0] for text in told] == expected
+
+
 def test_a_given_vocabulary_is_used(prepared, tmp_path):
     tokenizers = PreparedData(prepared[0]).tokenizers
     manifest = prepare(
@@ -358,6 +398,30 @@ def test_a_directory_that_was_not_prepared(tmp_path):
         PreparedData(tmp_path)
 
 
+def test_a_directory_that_is_being_written_is_told_from_one_that_is_not(tmp_path):
+    def look(message):
+        with pytest.raises(ValueError, match="still writing it") as raised:
+            PreparedData(tmp_path / "data")
+        assert "holds no prepared data" in str(raised.value)
+        with pytest.raises(ValueError, match=r"Another t2t-prepare is writing .*/data"):
+            prepare(ListCorpus(train=GOOD), tmp_path / "data", report=ignore)
+
+    prepare(Looking(look), tmp_path / "data", vocab_size=250, report=ignore)
+    assert len(PreparedData(tmp_path / "data").examples("train")) == len(GOOD)
+
+
+class Looking(ListCorpus):
+    """Does something once before it is read."""
+
+    def __init__(self, look):
+        super().__init__(train=GOOD)
+        self._look = look
+
+    def splits(self):
+        self._look("")
+        return super().splits()
+
+
 def test_a_split_that_was_not_prepared(tmp_path):
     prepare(ListCorpus(train=GOOD), tmp_path / "x", vocab_size=250, report=ignore)
     with pytest.raises(ValueError, match="has no dev split"):
@@ -383,6 +447,14 @@ def test_damaged_shards_are_named(damaged):
             PreparedData(damaged).examples("train")
     shard.unlink()
     with pytest.raises(ValueError, match=f"{shard} is missing"):
+        PreparedData(damaged).examples("train")
+
+
+def test_records_of_another_manifest_are_refused(damaged):
+    manifest = json.loads((damaged / "manifest.json").read_text())
+    manifest["splits"]["train"]["pairs"] += 1
+    (damaged / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"120 pairs of train, .* counts 121"):
         PreparedData(damaged).examples("train")
 
 

@@ -1,21 +1,17 @@
 """`t2t-prepare` as a user runs it: exit status, messages, and what it leaves."""
 
 import json
+import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
+import command
 import pytest
 
-MODULE = "t2t_keras.pipelines.prepare"
+from t2t_keras.data.preparation import PreparedData
+
 EN = ["a house", "two houses", "three small houses", ""] * 5
 DE = ["ein Haus", "zwei Häuser", "drei kleine Häuser", "leer"] * 5
-
-
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", MODULE, *arguments], capture_output=True, text=True
-    )
 
 
 @pytest.fixture(scope="module")
@@ -41,31 +37,13 @@ def text_flags(work_dir, target, data_dir):
     ]
 
 
-@pytest.fixture(scope="module")
-def results(work_dir):
-    """Run every command, two at a time: each starts a process that loads TensorFlow."""
-    commands = {
-        "success": [
-            *text_flags(work_dir, "train.de", "new/data"),
-            f"--dev_source={work_dir}/train.en",
-            f"--dev_target={work_dir}/train.de",
-        ],
-        "missing file": text_flags(work_dir, "absent.de", "absent"),
-        "misaligned": text_flags(work_dir, "short.de", "misaligned"),
-        "invalid utf-8": text_flags(work_dir, "latin.de", "latin"),
-        "unknown flag": [*text_flags(work_dir, "train.de", "flag"), "--vocab_sice=60"],
-        "another corpus": text_flags(work_dir, "train.de", "other")[1:],
-        "no data_dir": text_flags(work_dir, "train.de", "none")[:3],
-        "nonempty": text_flags(work_dir, "train.de", "full"),
-    }
-    with ThreadPoolExecutor(2) as pool:
-        finished = pool.map(lambda arguments: run(*arguments), commands.values())
-        return dict(zip(commands, finished, strict=True))
-
-
-def test_success(results, work_dir):
-    result = results["success"]
-    assert result.returncode == 0, result.stderr
+def test_success(work_dir):
+    result = command.stage(
+        "prepare",
+        *text_flags(work_dir, "train.de", "new/data"),
+        f"--dev_source={work_dir}/train.en",
+        f"--dev_target={work_dir}/train.de",
+    )
     # Standard output is for results alone, and this stage's are files.
     assert result.stdout == ""
     assert "train: kept 15 pairs" in result.stderr
@@ -77,39 +55,88 @@ def test_success(results, work_dir):
     # What the corpus was, so that it can be opened again.
     assert manifest["corpus_arguments"]["sources"]["train"] == [f"{work_dir}/train.en"]
     assert manifest["vocabulary_fingerprint"] in result.stderr
+    # Its own training text as dev text, which happens to people by mistake.
+    assert manifest["splits"]["dev"]["in_train"] == {"pairs": 15, "sources": 15}
+    assert "dev: of 15 pairs, 15 also occur in train" in result.stderr
+    assert [path.name for path in (work_dir / "new").iterdir()] == ["data"]
+
+
+# By a shell, which is what connects pipes.
+_AT_ONCE = """
+prepare() { "$0" -m t2t_keras.pipelines.prepare --corpus=text --vocab_size=500 "$@"; }
+prepare --train_source="$1" --train_target="$2" --data_dir=data 2> 1.log & first=$!
+prepare --train_source="$1" --train_target="$2" --data_dir=data --subword=unigram \
+  2> 2.log & second=$!
+cat "$1" | prepare --train_source=- --train_target=<(gzip -c "$2") --data_dir=pipes \
+  --noshare_vocabulary 2> 3.log; echo $?
+wait $first; echo $?
+wait $second; echo $?
+"""
+
+
+def test_one_of_two_at_once_wins_whole_and_pipes_are_read_like_files(
+    work_dir, tmp_path
+):
+    files = [f"{work_dir}/train.{language}" for language in ("en", "de")]
+    done = subprocess.run(
+        ["bash", "-c", _AT_ONCE, sys.executable, *files],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=command.PATIENCE,
+    )
+    of_pipes, *at_once = map(int, done.stdout.split())
+    logs = [(tmp_path / f"{number}.log").read_text() for number in (1, 2, 3)]
+    assert sorted(at_once) == [0, 2], logs
+    won = at_once.index(0)
+    assert re.search(
+        "error: (.*/data is not an empty directory|Another t2t-prepare is writing)",
+        logs[1 - won],
+    )
+    data = PreparedData(tmp_path / "data")
+    kind = ("bpe", "unigram")[won]
+    assert data.manifest["subword"] == data.tokenizers.source.subword == kind
+    assert len(data.examples("train")) == 15
+
+    assert of_pipes == 0, logs[2]
+    assert len(PreparedData(tmp_path / "pipes").examples("train")) == 15
+    assert "The source text yields no more than" in logs[2]
+    assert "The target text yields no more than" in logs[2]
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("arguments", "message"),
     [
-        ("missing file", "error: No such file: {}/absent.de"),
+        (["absent.de", "new1"], "error: No such file: {}/absent.de"),
         (
-            "misaligned",
+            ["short.de", "new2"],
             "error: {0}/train.en:4: this line has no counterpart: {0}/short",
         ),
-        ("invalid utf-8", "error: {}/latin.de:2: invalid UTF-8 at byte 7"),
-        ("unknown flag", "error: Unknown command line flag 'vocab_sice'"),
-        ("no data_dir", "error: --data_dir must be given."),
-        ("another corpus", "error: --train_source, --train_target needs --corpus=text"),
-        ("nonempty", "error: {}/full is not "),
+        (["latin.de", "new3"], "error: {}/latin.de:2: invalid UTF-8 at byte 7"),
+        (
+            ["train.de", "new4", "--vocab_sice=60"],
+            "error: Unknown command line flag 'vocab_sice'",
+        ),
+        (["train.de", ""], "error: --data_dir must be given."),
+        (
+            ["train.de", "new5", "--corpus=cldr"],
+            "error: --train_source, --train_target needs --corpus=text",
+        ),
+        (["train.de", "full"], "error: {}/full is not an empty directory"),
     ],
 )
-def test_mistakes_are_told_in_a_message(results, work_dir, command, message):
-    result = results[command]
-    assert result.returncode == 2, result.stderr
+def test_mistakes_are_told_in_a_message_and_leave_nothing(work_dir, arguments, message):
+    before = sorted(work_dir.rglob("*"))
+    target, data_dir, *others = arguments
+    line = [*text_flags(work_dir, target, data_dir), *others]
+    if not data_dir:
+        line = [flag for flag in line if not flag.startswith("--data_dir")]
+    result = command.stage("prepare", *line, status=2)
     assert message.format(work_dir) in result.stderr
-    assert "Traceback" not in result.stderr
     assert ".py" not in result.stderr
     assert result.stdout == ""
-
-
-def test_failures_leave_nothing_behind(results, work_dir):
-    assert len(results) == 8
-    assert {path.name for path in work_dir.iterdir()} == {
-        *("train.en", "train.de", "short.de", "latin.de", "full", "new")
-    }
-    assert [path.name for path in (work_dir / "full").iterdir()] == ["mine.txt"]
-    assert [path.name for path in (work_dir / "new").iterdir()] == ["data"]
+    assert sorted(work_dir.rglob("*")) == before
 
 
 if __name__ == "__main__":

@@ -1,0 +1,113 @@
+"""Directories that are filled whole or not at all, by one process at a time.
+
+What is written goes to a hidden directory inside the new one, which is on the same file
+system even where the new one is a mount point. Its entries are moved up at the end. A
+process that is killed leaves the hidden directory behind, and with it a list of what it
+had begun to move: the next one removes that and nothing else.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_keras.files import is_locked, locked, write_atomically
+
+_HIDDEN = ".unfinished"
+_LOCK = "lock"
+_CONTENT = "content"
+_MOVED = "moved.json"
+_ATTEMPTS = 100
+
+
+@contextlib.contextmanager
+def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
+    """Fills a directory that is new or empty.
+
+    Args:
+        path: The directory; its parents are made if need be.
+        last: The name of the entry that is put in place last: where it is, the
+            directory is whole.
+        taken: What to say if another process is filling it.
+
+    Yields:
+        A directory to write to. If the block raises, nothing is left behind.
+
+    Raises:
+        ValueError: If the directory is not empty, another process is filling it, or it
+            cannot be written to.
+    """
+    path = Path(path).resolve()
+    existed = path.is_dir()
+    if path.exists() and not existed:
+        raise ValueError(f"{path} is not a directory. Choose another one.")
+    hidden = path / _HIDDEN
+    if existed and not hidden.exists():
+        _check_empty(path)
+    with contextlib.ExitStack() as stack:
+        _lock(stack, path, taken)
+        try:
+            _remove_remains(path, last)
+            _check_empty(path)
+            content = hidden / _CONTENT
+            content.mkdir()
+            yield content
+            names = sorted(os.listdir(content), key=lambda name: (name == last, name))
+            write_atomically(hidden / _MOVED, json.dumps(names).encode())
+            for name in names:
+                (content / name).rename(path / name)
+        finally:
+            _remove_remains(path, last)
+            stack.close()
+            # Unless they are in use: filled, or locked by the next process.
+            with contextlib.suppress(OSError):
+                hidden.rmdir()
+                if not existed:
+                    path.rmdir()
+
+
+def is_being_filled(path: str | Path) -> bool:
+    """Tells whether a process is in a block of `new_directory`."""
+    return is_locked(Path(path) / _HIDDEN / _LOCK)
+
+
+def _lock(stack: contextlib.ExitStack, path: Path, taken: str) -> None:
+    for attempt in range(_ATTEMPTS):
+        try:
+            (path / _HIDDEN).mkdir(parents=True, exist_ok=True)
+            lock = locked(path / _HIDDEN / _LOCK, taken, is_removed=True)
+            stack.enter_context(lock)
+            return
+        except OSError as error:
+            # Whoever was here before may be removing what is empty.
+            is_gone = isinstance(error, FileNotFoundError)
+            if not is_gone or attempt + 1 == _ATTEMPTS:
+                raise ValueError(f"{path} cannot be written to: {error}") from error
+
+
+def _check_empty(path: Path) -> None:
+    if {*os.listdir(path)} - {_HIDDEN}:
+        raise ValueError(
+            f"{path} is not an empty directory. Choose another one, or remove it first."
+        )
+
+
+def _remove_remains(path: Path, last: str) -> None:
+    """Removes what a process did not finish, be it this one or one that was killed."""
+    hidden = path / _HIDDEN
+    moved = hidden / _MOVED
+    if moved.is_file() and not (path / last).exists():
+        for name in json.loads(moved.read_text()):
+            _remove(path / name)
+    for entry in hidden.iterdir():
+        if entry.name != _LOCK:
+            _remove(entry)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
