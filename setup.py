@@ -51,7 +51,7 @@ setup(
         "tensorboard>=2.21,<2.22",
         "sacrebleu>=2.5,<3",
         "sacremoses>=0.2,<0.3",
-        "sentencepiece>=0.2.1,<0.3",
+        "sentencepiece>=0.2.3,<0.3",
         "babel>=2.17,<3",
         "num2words>=0.5.14,<0.6",
         "tqdm>=4.66,<5",

@@ -54,6 +54,8 @@ def make(source: Path) -> None:
         DATA / "manifest.json": [
             *("prepare", "--corpus=text", *files, f"--data_dir={DATA}"),
             "--vocab_size=8000",
+            # Others read one model for both sides.
+            *("--source_normalization=nmt_nfkc", "--target_normalization=nmt_nfkc"),
         ],
         MODEL / "checkpoints" / "weights-00000001.npz": [
             *("train", "--preset=base", f"--data_dir={DATA}", f"--model_dir={MODEL}"),

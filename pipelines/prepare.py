@@ -17,7 +17,22 @@ flags.DEFINE_bool("share_vocabulary", True, "One vocabulary for both languages."
 flags.DEFINE_string(
     "vocabulary_from",
     None,
-    "Prepared or model directory whose vocabulary to use rather than learn one.",
+    "Prepared or model directory whose vocabulary, with its normalization, to use "
+    "rather than learn one.",
+)
+_NORMALIZATIONS = ["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
+flags.DEFINE_enum(
+    "source_normalization",
+    "nmt_nfkc",
+    _NORMALIZATIONS,
+    "Normalization of the source side's characters, by SentencePiece's name.",
+)
+flags.DEFINE_enum(
+    "target_normalization",
+    "identity",
+    _NORMALIZATIONS,
+    "Likewise, of the target side's. identity keeps what nfkc replaces, such as "
+    "full-width punctuation; runs of white space become one space in any case.",
 )
 flags.DEFINE_integer("max_tokens", 256, "Longer sentences are left out.", 1)
 flags.DEFINE_float(
@@ -65,6 +80,11 @@ def main() -> None:
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
     if FLAGS.vocabulary_from:
+        for name in ("source_normalization", "target_normalization"):
+            if FLAGS[name].present:
+                raise ValueError(
+                    f"--{name} goes without --vocabulary_from, whose it is."
+                )
         tokenizers = TokenizerPair.load(f"{FLAGS.vocabulary_from}/{TOKENIZER_DIR}")
     manifest = prepare(
         open_corpus(**arguments),
@@ -72,6 +92,8 @@ def main() -> None:
         subword=values["subword"],
         vocab_size=values["vocab_size"],
         share_vocabulary=FLAGS.share_vocabulary,
+        source_normalization=FLAGS.source_normalization,
+        target_normalization=FLAGS.target_normalization,
         tokenizers=tokenizers,
         length_filter=LengthFilter(
             max_tokens=FLAGS.max_tokens, max_length_ratio=FLAGS.max_length_ratio

@@ -64,7 +64,7 @@ class BpeDropoutSampler:
         # than the paper: what it passed over once it does not try again.
         self._random = random.Random(0)
         self._source = self._target = Merges(tokenizers.source)
-        if not tokenizers.shared:
+        if tokenizers.source is not tokenizers.target:
             self._target = Merges(tokenizers.target)
 
     def id_pairs(

@@ -15,6 +15,7 @@ from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.examples import tokenize_pairs
 from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.new_directory import is_being_filled, new_directory
+from t2t_keras.data.normalization import DEFAULT_NORMALIZATION
 from t2t_keras.data.overlap import Overlap
 from t2t_keras.data.records import RecordExamples, write_records
 from t2t_keras.data.tokenizer_pair import TokenizerPair
@@ -57,6 +58,8 @@ def prepare(
     subword: str = "bpe",
     vocab_size: int = 37_000,
     share_vocabulary: bool = True,
+    source_normalization: str = DEFAULT_NORMALIZATION,
+    target_normalization: str = "identity",
     tokenizers: TokenizerPair | None = None,
     length_filter: LengthFilter | None = None,
     bpe_dropout: BpeDropout | None = None,
@@ -75,6 +78,11 @@ def prepare(
         subword: A key of `TOKENIZERS`. Default "bpe".
         vocab_size: Number of tokens of each vocabulary. Default 37,000.
         share_vocabulary: One vocabulary for both sides. Default True.
+        source_normalization: What is done to the source side's characters, one of
+            `NORMALIZATIONS`. Default "nmt_nfkc", by which input that is typed in
+            another way than the training text is known all the same.
+        target_normalization: Likewise, to the target side's. Default "identity", so
+            that the model writes as the training text does.
         tokenizers: Use these rather than learn a vocabulary.
         length_filter: Which pairs to keep. Default `LengthFilter()`.
         bpe_dropout: How to divide the kept training pairs into pieces. Default as
@@ -114,6 +122,8 @@ def prepare(
                 subword,
                 vocab_size,
                 share_vocabulary,
+                source_normalization,
+                target_normalization,
             )
             _report_shortfall(tokenizers, vocab_size, report)
         tokenizers.save(work_dir / TOKENIZER_DIR)
@@ -152,6 +162,7 @@ def prepare(
             "target_vocab_size": tokenizers.target.vocab_size,
             "share_vocabulary": tokenizers.shared,
             "vocabulary_fingerprint": tokenizers.fingerprint,
+            "normalization": tokenizers.normalization,
             "length_filter": dataclasses.asdict(length_filter),
             "bpe_dropout": bpe_dropout and dataclasses.asdict(bpe_dropout),
             "splits": splits,

@@ -6,11 +6,19 @@ et al. (2016) for word pieces.
 
 import collections
 import io
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from t2t_keras.data.normalization import (
+    DEFAULT_NORMALIZATION,
+    normalize,
+    rules,
+    sentencepiece_normalizer,
+)
 from t2t_keras.data.tokenizer import CleanLines, Tokenizer, clean
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -19,6 +27,9 @@ _MOST_DISTINCT_WORDS = 100_000
 
 _COUNTED_WORDS = 10_000_000
 """How many words of running text it is learned from at most."""
+
+_CHUNK_LINES = 1024
+"""How many lines are normalized at once."""
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -35,13 +46,33 @@ class SentencePieceTokenizer(Tokenizer):
         self.module = tf_text.SentencepieceTokenizer(model=model)
         self.vocab_size = int(self.module.vocab_size())
 
+    @property
+    def normalization(self) -> str:  # type: ignore[override]
+        """What the model was told to do to text first."""
+        return _parse(self.model).normalizer_spec.name
+
+    def with_normalization(self, name: str) -> "SentencePieceTokenizer":
+        """Returns a tokenizer of the same vocabulary that normalizes otherwise."""
+        return type(self)(_with_rules(self.model, name))
+
+    @staticmethod
+    def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
+        """Normalizes lines by SentencePiece's rules."""
+        return map(sentencepiece_normalizer(name).normalize, lines)
+
     @classmethod
-    def train(cls, lines: Iterable[str], vocab_size: int) -> "SentencePieceTokenizer":
+    def train(
+        cls,
+        lines: Iterable[str],
+        vocab_size: int,
+        normalization: str = DEFAULT_NORMALIZATION,
+    ) -> "SentencePieceTokenizer":
         """Learns the subwords of some text.
 
         Args:
             lines: Sentences.
             vocab_size: Number of tokens; fewer if the text does not yield as many.
+            normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
             ValueError: If SentencePiece cannot learn from the text.
@@ -55,6 +86,7 @@ class SentencePieceTokenizer(Tokenizer):
                 sentence_iterator=iter(cleaned),
                 model_writer=model,
                 model_type=cls.subword,
+                normalization_rule_name=normalization,
                 vocab_size=vocab_size,
                 hard_vocab_limit=False,
                 character_coverage=1.0,
@@ -71,7 +103,10 @@ class SentencePieceTokenizer(Tokenizer):
             if cleaned.error:
                 raise cleaned.error from None
             raise ValueError(_why_not(vocab_size, error, cleaned.characters)) from error
-        return cls(model.getvalue())
+        learned = model.getvalue()
+        if normalization == "identity":
+            learned = _with_rules(learned, normalization)
+        return cls(learned)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
@@ -90,6 +125,21 @@ class SentencePieceTokenizer(Tokenizer):
     def starts_word(self, piece: str) -> bool:
         """Tells whether a token begins with SentencePiece's sign for a space."""
         return piece.startswith("\u2581")
+
+
+def _parse(model: bytes) -> Any:
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model)
+    return proto
+
+
+def _with_rules(model: bytes, normalization: str) -> bytes:
+    proto = _parse(model)
+    proto.normalizer_spec.name = normalization
+    proto.normalizer_spec.precompiled_charsmap = rules(normalization)
+    return proto.SerializeToString(deterministic=True)
 
 
 def _why_not(vocab_size: int, error: RuntimeError, characters: set[str]) -> str:
@@ -125,17 +175,21 @@ class WordPieceTokenizer(Tokenizer):
 
     Args:
         model: The vocabulary, one piece a line, UTF-8; pieces that continue a word
-            begin with "##".
+            begin with "##". The first is the padding token's, which also names the
+            normalization after a space, unless that is NFKC.
     """
 
     subword = "wordpiece"
     # No text holds these: control characters are cleaned away.
     _SPECIAL = ("\x01pad", "\x01bos", "\x01eos", "\x01unk")
+    # Of vocabularies from before there was a choice.
+    _UNNAMED = "nfkc"
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
         self._pieces = model.decode("utf-8").split("\n")
         self.vocab_size = len(self._pieces)
+        self.normalization = self._pieces[0].partition(" ")[2] or self._UNNAMED
         self.module = tf_text.FastWordpieceTokenizer(
             self._pieces,
             unknown_token=self._SPECIAL[UNK_ID],
@@ -145,22 +199,47 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     @classmethod
-    def train(cls, lines: Iterable[str], vocab_size: int) -> "WordPieceTokenizer":
+    def _of(cls, pieces: Sequence[str], normalization: str) -> "WordPieceTokenizer":
+        """Makes a tokenizer of pieces, the special ones first."""
+        padding = cls._SPECIAL[PAD_ID]
+        if normalization != cls._UNNAMED:
+            padding += f" {normalization}"
+        return cls("\n".join([padding, *pieces[1:]]).encode("utf-8"))
+
+    def with_normalization(self, name: str) -> "WordPieceTokenizer":
+        """Returns a tokenizer of the same vocabulary that normalizes otherwise."""
+        return self._of(self._pieces, name)
+
+    @staticmethod
+    def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
+        """Normalizes lines as the graph does."""
+        remaining = iter(lines)
+        while chunk := list(itertools.islice(remaining, _CHUNK_LINES)):
+            for line in normalize(tf.constant(chunk), name).numpy():
+                yield line.decode("utf-8")
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        vocab_size: int,
+        normalization: str = DEFAULT_NORMALIZATION,
+    ) -> "WordPieceTokenizer":
         """Learns the word pieces of some text.
 
         Args:
             lines: Sentences.
             vocab_size: The number of tokens to aim for; the algorithm, which prunes
                 by frequency, ends near it.
+            normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
             ValueError: If the text has more characters than the vocabulary has room.
         """
         import keras_nlp
 
-        counts = collections.Counter(
-            word for line in CleanLines(lines) for word in line.split()
-        )
+        normal = cls.normalized_lines(CleanLines(lines), normalization)
+        counts = collections.Counter(word for line in normal for word in line.split())
         characters = len({character for word in counts for character in word})
         if not counts or vocab_size < characters + len(cls._SPECIAL):
             raise ValueError(
@@ -177,7 +256,7 @@ class WordPieceTokenizer(Tokenizer):
         words = tf.data.Dataset.from_generator(
             lambda: ([word] * round(scale * count) for word, count in frequent),
             output_signature=tf.TensorSpec([None], tf.string),
-        ).map(lambda words: tf_text.normalize_utf8(words, "NFKC"))
+        )
         pieces = keras_nlp.tokenizers.compute_word_piece_vocabulary(
             words,
             vocabulary_size=vocab_size,
@@ -186,11 +265,12 @@ class WordPieceTokenizer(Tokenizer):
             split=False,
             reserved_tokens=list(cls._SPECIAL),
         )
-        return cls("\n".join(pieces).encode("utf-8"))
+        return cls._of(pieces, normalization)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
-        ids = self.module.tokenize(_split_words(text))
+        words = tf.strings.split(normalize(clean(text), self.normalization))
+        ids = self.module.tokenize(words)
         # [batch, (words), (pieces)] -> [batch, (tokens)]
         return tf.cast(ids.merge_dims(1, 2), tf.int32)
 
@@ -208,7 +288,3 @@ class WordPieceTokenizer(Tokenizer):
     def starts_word(self, piece: str) -> bool:
         """Tells whether a token lacks the sign of a word's continuation."""
         return not piece.startswith("##")
-
-
-def _split_words(text: tf.Tensor) -> tf.RaggedTensor:
-    return tf.strings.split(tf_text.normalize_utf8(clean(text), "NFKC"))

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
-# C0 and C1 controls, and Unicode's own line and paragraph separators.
-_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
+# C0 and C1 controls, and all of Unicode's spaces and separators.
+_CONTROL = r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 _CONTROL_RE2 = re.sub(r"\\(?:x|u)([0-9a-f]+)", r"\\x{\1}", _CONTROL)
 
 
 def clean(text: tf.Tensor) -> tf.Tensor:
-    """Turns runs of control characters, tabs and NULs among them, into a space.
+    """Turns runs of control characters and of white space into a space.
 
     Args:
         text: `[...]` strings.
@@ -26,7 +26,7 @@ def clean(text: tf.Tensor) -> tf.Tensor:
 
 
 def clean_line(line: str) -> str:
-    """Turns runs of control characters into a space, outside the graph."""
+    """Turns runs of control characters and of white space into a space."""
     return re.sub(_CONTROL, " ", line)
 
 
@@ -64,15 +64,31 @@ class Tokenizer(ABC):
     Attributes:
         vocab_size: Number of tokens.
         model: The trained model as bytes, all that there is to a tokenizer.
+        normalization: What is done to text first, one of `NORMALIZATIONS`.
         module: What a SavedModel has to keep for the tokenizer's operations.
     """
 
     subword: str
     vocab_size: int
+    normalization: str
     module: tf.Module
 
     def __init__(self, model: bytes) -> None:
         self.model = model
+
+    @abstractmethod
+    def with_normalization(self, name: str) -> "Tokenizer":
+        """Returns a tokenizer of the same vocabulary that normalizes otherwise."""
+
+    @staticmethod
+    @abstractmethod
+    def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
+        """Normalizes lines as tokenizers of this kind do.
+
+        Args:
+            lines: Lines that are clean.
+            name: One of `NORMALIZATIONS`.
+        """
 
     @abstractmethod
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:

@@ -1,5 +1,6 @@
 """The tokenizers of both sides, learned, saved and loaded together."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -7,12 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_keras.data.normalization import DEFAULT_NORMALIZATION, check_normalization
 from t2t_keras.data.subwords import (
     SentencePieceTokenizer,
     UnigramTokenizer,
     WordPieceTokenizer,
 )
-from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.data.tokenizer import Tokenizer, clean_line
 from t2t_keras.files import write_atomically
 
 TOKENIZERS: dict[str, type[Any]] = {
@@ -28,24 +30,36 @@ class TokenizerPair:
 
     Args:
         source: Tokenizer of the source side.
-        target: Tokenizer of the target side; the same object where it is shared.
+        target: Tokenizer of the target side.
+        shared: Whether they have one vocabulary, so that a token has the same id on
+            both sides. Default: if they are the same object. Those of one vocabulary
+            are two where the sides are normalized differently.
+
+    Attributes:
+        shared: See above.
     """
 
     _INDEX = "tokenizer.json"
 
-    def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
+    def __init__(
+        self, source: Tokenizer, target: Tokenizer, shared: bool | None = None
+    ) -> None:
         self.source = source
         self.target = target
+        self.shared = source is target if shared is None else shared
 
     @property
-    def shared(self) -> bool:
-        """Whether both sides use one vocabulary."""
-        return self.source is self.target
+    def normalization(self) -> dict[str, str]:
+        """The normalization of "source" and "target", as of `NORMALIZATIONS`."""
+        return {
+            "source": self.source.normalization,
+            "target": self.target.normalization,
+        }
 
     @property
     def fingerprint(self) -> str:
         """Tells vocabularies apart, for manifests and error messages."""
-        if self.shared:
+        if self.source is self.target:
             return self.source.fingerprint
         return f"{self.source.fingerprint}-{self.target.fingerprint}"
 
@@ -56,6 +70,8 @@ class TokenizerPair:
         subword: str,
         vocab_size: int,
         shared: bool,
+        source_normalization: str = DEFAULT_NORMALIZATION,
+        target_normalization: str = DEFAULT_NORMALIZATION,
     ) -> "TokenizerPair":
         """Learns one vocabulary of both sides together, or one of each.
 
@@ -64,33 +80,58 @@ class TokenizerPair:
             subword: A key of `TOKENIZERS`.
             vocab_size: Number of tokens of each vocabulary.
             shared: Whether to learn one vocabulary.
+            source_normalization: What is done to the source side first, one of
+                `NORMALIZATIONS`. Default "nmt_nfkc".
+            target_normalization: Likewise, to the target side. Default "nmt_nfkc".
 
         Raises:
             ValueError: If no such vocabulary can be learned from the text.
         """
         kind = TOKENIZERS[subword]
+        names = source_normalization, target_normalization
+        for name in names:
+            check_normalization(name)
 
         def lines(sides: slice) -> Iterable[str]:
             return (text for pair in pairs() for text in pair[sides])
 
-        if shared:
-            tokenizer = kind.train(lines(slice(0, 2)), vocab_size)
+        if not shared:
+            return cls(
+                kind.train(lines(slice(0, 1)), vocab_size, source_normalization),
+                kind.train(lines(slice(1, 2)), vocab_size, target_normalization),
+            )
+        if source_normalization == target_normalization:
+            tokenizer = kind.train(lines(slice(0, 2)), vocab_size, source_normalization)
             return cls(tokenizer, tokenizer)
-        return cls(
-            kind.train(lines(slice(0, 1)), vocab_size),
-            kind.train(lines(slice(1, 2)), vocab_size),
-        )
+
+        def normalized_lines() -> Iterable[str]:
+            # In turn: learners look at the first millions of lines alone.
+            sources, targets = itertools.tee(pairs())
+            sides = (
+                (clean_line(source) for source, _ in sources),
+                (clean_line(target) for _, target in targets),
+            )
+            normalized = map(kind.normalized_lines, sides, names)
+            return itertools.chain.from_iterable(zip(*normalized, strict=True))
+
+        learned = kind.train(normalized_lines(), vocab_size, "identity")
+        source, target = (learned.with_normalization(name) for name in names)
+        return cls(source, target, shared=True)
 
     def save(self, directory: str | Path) -> None:
         """Writes the models and an index of them into a directory."""
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        sides = {"shared": self.source}
-        if not self.shared:
-            sides = {"source": self.source, "target": self.target}
-        for side, tokenizer in sides.items():
-            write_atomically(directory / f"{side}.model", tokenizer.model)
-        index = {"subword": self.source.subword, "shared": self.shared}
+        models = {"shared": self.source}
+        if self.source is not self.target:
+            models = {"source": self.source, "target": self.target}
+        for name, tokenizer in models.items():
+            write_atomically(directory / f"{name}.model", tokenizer.model)
+        index = {
+            "subword": self.source.subword,
+            "shared": self.shared,
+            "models": [*models],
+        }
         write_atomically(directory / self._INDEX, json.dumps(index).encode())
 
     @classmethod
@@ -107,10 +148,12 @@ class TokenizerPair:
         try:
             index = json.loads(index_path.read_text())
             kind = TOKENIZERS[index["subword"]]
-            names = ["shared"] if index["shared"] else ["source", "target"]
+            # Which older versions did not write.
+            default = ["shared"] if index["shared"] else ["source", "target"]
+            names = index.get("models", default)
             sides = [kind((directory / f"{name}.model").read_bytes()) for name in names]
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
             raise ValueError(
                 f"The tokenizer in {directory} is damaged: {error}"
             ) from error
-        return cls(sides[0], sides[-1])
+        return cls(sides[0], sides[-1], index["shared"])

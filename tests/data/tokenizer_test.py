@@ -1,6 +1,7 @@
 """Tokenizers: the graph's ids, their way back to text, and what is learned."""
 
 import itertools
+import json
 import sys
 import unicodedata
 
@@ -9,6 +10,7 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t_keras.data.cldr import generate_pairs
+from t2t_keras.data.normalization import NORMALIZATIONS
 from t2t_keras.data.tokenizer_pair import TOKENIZERS, TokenizerPair
 
 KINDS = ["bpe", "unigram", "wordpiece"]
@@ -98,6 +100,77 @@ def test_text_and_back(shared, kind):
     assert detokenize(tokenizer, rows) == normal
     assert max(map(max, rows)) < tokenizer.vocab_size
     assert min(map(min, rows)) > 3
+
+
+# What NFKC replaces: full-width signs and digits, superscripts, ellipses, sara am ...
+COMPATIBLE = "你好\uff0c\uff08世界\uff09\uff01 \uff11\uff12 m² … น้ำ ½ \uff5e ª"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [True, False])
+def test_each_side_has_its_own_normalization(tmp_path, kind, share):
+    names = {"source": "nfkc_cf", "target": "identity"}
+    source = "\uff21B e\u0301… "
+    pairs = [(source, COMPATIBLE), ("ab", "xy")] * 30
+    pair = TokenizerPair.train(lambda: pairs, kind, 90, share, *names.values())
+    pair.save(tmp_path)
+    loaded = TokenizerPair.load(tmp_path)
+    for tokenizers in (pair, loaded):
+        assert tokenizers.normalization == names
+        assert tokenizers.shared is share
+        for side, text, expected in (
+            ("source", source, "ab \u00e9..."),
+            ("target", COMPATIBLE, COMPATIBLE),
+        ):
+            tokenizer = getattr(tokenizers, side)
+            (row,) = tokenize(tokenizer, [text])
+            assert 3 not in row
+            assert detokenize(tokenizer, [row]) == [expected]
+    assert loaded.fingerprint == pair.fingerprint
+    # One vocabulary: ids mean the same on both sides.
+    assert (pair.source.pieces() == pair.target.pieces()) is share
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NORMALIZATIONS)
+def test_a_normalization_does_what_its_name_says_and_white_space_is_a_space(kind, name):
+    text = " xy\u3000\u00a0\t\uff0c 1\u00b2\u2002Ab  "
+    expected = {
+        "identity": "xy \uff0c 1\u00b2 Ab",
+        "nfkc": "xy , 12 Ab",
+        "nmt_nfkc": "xy , 12 Ab",
+        "nfkc_cf": "xy , 12 ab",
+        "nmt_nfkc_cf": "xy , 12 ab",
+    }[name]
+    learned = TOKENIZERS[kind].train([text] * 60, 40, name)
+    derived = TOKENIZERS[kind].train([text, expected] * 60, 40).with_normalization(name)
+    assert derived.normalization == learned.normalization == name
+    assert detokenize(learned, tokenize(learned, [text])) == [expected]
+    if name.endswith("nfkc"):  # Of which `derived` knows the characters.
+        assert detokenize(derived, tokenize(derived, [text])) == [expected]
+    seen = detokenize(learned, tokenize(learned, ["x\u200by"]))
+    assert (seen == ["x y"]) is name.startswith("nmt_")
+
+
+def test_tokenizers_of_older_versions_normalize_as_they_did(tmp_path):
+    for kind, normalization in (("bpe", "nmt_nfkc"), ("wordpiece", "nfkc")):
+        tokenizer = TOKENIZERS[kind].train(["ab 12 …"] * 20, 30, normalization)
+        (tmp_path / "shared.model").write_bytes(tokenizer.model)
+        index = {"subword": kind, "shared": True}
+        (tmp_path / "tokenizer.json").write_text(json.dumps(index))
+        if kind == "wordpiece":
+            assert tokenizer.model.startswith(b"\x01pad\n\x01bos\n")
+        pair = TokenizerPair.load(tmp_path)
+        assert pair.source is pair.target
+        assert pair.source.normalization == normalization
+        assert detokenize(pair.target, tokenize(pair.target, ["\uff11\uff12…"])) == [
+            "12..."
+        ]
+
+
+def test_a_normalization_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match=r"identity\. Received: 'nfc'"):
+        TokenizerPair.train(lambda: WORDS, "bpe", 80, True, "nmt_nfkc", "nfc")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

@@ -55,9 +55,12 @@ def test_success(work_dir):
     # What the corpus was, so that it can be opened again.
     assert manifest["corpus_arguments"]["sources"]["train"] == [f"{work_dir}/train.en"]
     assert manifest["vocabulary_fingerprint"] in result.stderr
+    assert manifest["normalization"] == {"source": "nmt_nfkc", "target": "identity"}
     # Its own training text as dev text, which happens to people by mistake.
     assert manifest["splits"]["dev"]["in_train"] == {"pairs": 15, "sources": 15}
     assert "dev: of 15 pairs, 15 also occur in train" in result.stderr
+    # SentencePiece's own notes would come whenever the vocabulary is loaded.
+    assert "LOG" not in result.stderr
     assert [path.name for path in (work_dir / "new").iterdir()] == ["data"]
 
 
@@ -124,6 +127,10 @@ def test_one_of_two_at_once_wins_whole_and_pipes_are_read_like_files(
             "error: --train_source, --train_target needs --corpus=text",
         ),
         (["train.de", "full"], "error: {}/full is not an empty directory"),
+        (
+            ["train.de", "new6", "--vocabulary_from=x", "--source_normalization=nfkc"],
+            "error: --source_normalization goes without --vocabulary_from",
+        ),
     ],
 )
 def test_mistakes_are_told_in_a_message_and_leave_nothing(work_dir, arguments, message):
