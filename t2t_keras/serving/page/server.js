@@ -33,7 +33,8 @@ async function ask(path, signal, body) {
     try {
       return await askOnce(path, signal, body);
     } catch (error) {
-      const seconds = error.retryAfter ?? 2 ** (attempt - 1);
+      // As long as the server says, and longer each time.
+      const seconds = (error.retryAfter ?? 1) * 2 ** (attempt - 1);
       const again = BUSY.includes(error.status) && seconds <= MAX_WAIT;
       if (!again || attempt === MAX_ATTEMPTS) throw error;
       at("done").textContent =
