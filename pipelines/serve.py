@@ -32,6 +32,12 @@ flags.DEFINE_list(
 flags.DEFINE_integer(
     "rest_api_port", 8501, "Port of REST and the page; 0: none.", 0, 65535
 )
+flags.DEFINE_bool(
+    "enable_signature_method_name_check",
+    False,
+    "Classify and Regress only signatures whose method_name says so; those of "
+    "TensorFlow 2 do not.",
+)
 flags.DEFINE_list(
     "allowed_hosts",
     [],
@@ -137,6 +143,7 @@ def main() -> None:
         max_response_bytes=FLAGS.max_response_bytes,
         request_timeout=FLAGS.request_timeout_s,
         rest_timeout=(FLAGS.rest_api_timeout_in_ms or 0) / 1000 or None,
+        checks_method_names=FLAGS.enable_signature_method_name_check,
         grace=FLAGS.grace_s,
         tls_certificate=FLAGS.tls_certificate,
         tls_key=FLAGS.tls_key,

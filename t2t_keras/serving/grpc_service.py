@@ -6,18 +6,26 @@ Their methods raise a `ServingError` where there is no answer; `Gate` tells the 
 import asyncio
 
 import grpc
+import numpy as np
 from google.protobuf.message import Message
 from tensorflow_serving.apis import (
+    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
+    inference_pb2,
+    input_pb2,
     model_management_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
+    regression_pb2,
 )
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
+from t2t_keras.serving.admission import Hold
 from t2t_keras.serving.errors import invalid, shown, too_large_answer
+from t2t_keras.serving.example_list import read_examples
+from t2t_keras.serving.examples import CLASSIFY, REGRESS, ExampleInference
 from t2t_keras.serving.offload import offload
 from t2t_keras.serving.predictor import Predictor
 from t2t_keras.serving.registry import Registry
@@ -52,10 +60,11 @@ def metadata(registry: Registry, spec: ModelSpec) -> Message:
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Predict and GetModelMetadata.
+    """Predict, Classify, Regress, MultiInference and GetModelMetadata.
 
     Args:
         predictor: Answers requests.
+        inference: Answers those that hold Examples.
         timeout: Seconds for a request without a deadline, or with a later one.
         max_bytes: The most that the tensors of a request may take.
         max_answer_bytes: The most that those of an answer may take.
@@ -64,11 +73,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(
         self,
         predictor: Predictor,
+        inference: ExampleInference,
         timeout: float,
         max_bytes: int,
         max_answer_bytes: int,
     ) -> None:
         self._predictor = predictor
+        self._inference = inference
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._max_answer_bytes = max_answer_bytes
@@ -78,7 +89,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> bytes:
         """Runs a signature; returns a PredictResponse as it is sent."""
         with self._predictor.admission.request() as hold:
-            left = context.time_remaining()
             taken = layouts(request.inputs, self._max_bytes).values()
             size = sum(layout.bytes for layout in taken)
             hold(size)
@@ -87,7 +97,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 request.model_spec,
                 inputs,
                 request.output_filter,
-                self._timeout if left is None else min(left, self._timeout),
+                self._left(context),
                 "GRPC",
             )
             size = sum(array.nbytes for array in outputs.values())
@@ -96,6 +106,56 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 raise too_large_answer(self._max_answer_bytes)
             hold(size)
             return await offload(size, _serialized, spec, outputs)
+
+    async def Classify(
+        self,
+        request: classification_pb2.ClassificationRequest,
+        context: grpc.aio.ServicerContext,
+    ) -> Message:
+        """Runs a signature that gives classes, scores or both."""
+        with self._predictor.admission.request() as hold:
+            examples = await self._examples(request.input, hold)
+            result, spec = await self._inference.infer(
+                request.model_spec, CLASSIFY, examples, self._left(context), "GRPC"
+            )
+            return classification_pb2.ClassificationResponse(
+                result=result, model_spec=spec
+            )
+
+    async def Regress(
+        self,
+        request: regression_pb2.RegressionRequest,
+        context: grpc.aio.ServicerContext,
+    ) -> Message:
+        """Runs a signature that gives a value for each Example."""
+        with self._predictor.admission.request() as hold:
+            examples = await self._examples(request.input, hold)
+            result, spec = await self._inference.infer(
+                request.model_spec, REGRESS, examples, self._left(context), "GRPC"
+            )
+            return regression_pb2.RegressionResponse(result=result, model_spec=spec)
+
+    async def MultiInference(
+        self,
+        request: inference_pb2.MultiInferenceRequest,
+        context: grpc.aio.ServicerContext,
+    ) -> Message:
+        """Runs several such signatures of one model."""
+        with self._predictor.admission.request() as hold:
+            examples = await self._examples(request.input, hold)
+            return await self._inference.infer_all(
+                list(request.tasks), examples, self._left(context), "GRPC"
+            )
+
+    async def _examples(self, given: input_pb2.Input, hold: Hold) -> np.ndarray:
+        examples = await offload(given.ByteSize(), read_examples, given)
+        hold(await offload(examples.nbytes, bytes_of, {"examples": examples}))
+        return examples
+
+    def _left(self, context: grpc.aio.ServicerContext) -> float:
+        """Returns the seconds that an answer may take."""
+        left = context.time_remaining()
+        return self._timeout if left is None else min(left, self._timeout)
 
     async def GetModelMetadata(
         self,

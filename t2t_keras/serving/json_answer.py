@@ -27,9 +27,15 @@ def answer(outputs: Arrays, is_row: bool, max_bytes: int) -> bytes:
         max_bytes: The most bytes of an answer.
 
     Raises:
-        ServingError: If the outputs have no rows to divide them by, or the answer would
-            be too large.
+        ServingError: If the outputs have no rows to divide them by, or are of a type
+            that JSON has not, or the answer would be too large.
     """
+    for name, array in outputs.items():
+        if array.dtype.kind == "c" or array.dtype.names:
+            raise invalid(
+                f"Output {name} is {array.dtype.name}, for which there is no JSON; "
+                "gRPC has it."
+            )
     parts, left = [], max_bytes
     for text in _rows(outputs) if is_row else _columns(outputs):
         parts.append(text.encode())

@@ -43,6 +43,22 @@ def parse(body: bytes) -> Body:
     Raises:
         ServingError: If it is no JSON, or not what it should be.
     """
+    request, signature_name = read_object(body)
+    if (ROW in request) == (COLUMN in request):
+        raise invalid(f'The body has either "{ROW}" or "{COLUMN}".')
+    is_row = ROW in request
+    return Body(signature_name, request[ROW if is_row else COLUMN], is_row)
+
+
+def read_object(body: bytes) -> tuple[dict[str, Any], str]:
+    """Reads the body of a request of any kind.
+
+    Returns:
+        What it holds, and the signature's name, empty for the default.
+
+    Raises:
+        ServingError: If it is no JSON object, or takes too much to read.
+    """
     _check_marks(body)
     try:
         # Other threads get their turn where Python's own functions are called.
@@ -58,14 +74,13 @@ def parse(body: bytes) -> Body:
     except ValueError as error:
         raise invalid(f"JSON Parse error: {error}") from None
     if not isinstance(request, dict):
-        raise invalid("The body is a JSON object. Received: " + _kind(request))
+        raise invalid("The body is a JSON object. Received: " + kind_of(request))
     signature_name = request.get("signature_name", "")
     if not isinstance(signature_name, str):
-        raise invalid(f"signature_name is a string. Received: {_kind(signature_name)}")
-    if (ROW in request) == (COLUMN in request):
-        raise invalid(f'The body has either "{ROW}" or "{COLUMN}".')
-    is_row = ROW in request
-    return Body(signature_name, request[ROW if is_row else COLUMN], is_row)
+        raise invalid(
+            f"signature_name is a string. Received: {kind_of(signature_name)}"
+        )
+    return request, signature_name
 
 
 def _check_marks(body: bytes) -> None:
@@ -123,8 +138,9 @@ def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arra
     infos = signature.inputs
     if body.is_row:
         columns = _columns(body.values, infos)
-    elif isinstance(body.values, dict) and not _is_binary(body.values):
-        columns = body.values
+    elif isinstance(body.values, dict) and not is_binary(body.values):
+        # What is not asked for is left alone, as in TensorFlow Serving.
+        columns = {name: body.values[name] for name in infos if name in body.values}
     elif len(infos) == 1:
         columns = {next(iter(infos)): body.values}
     else:
@@ -162,10 +178,11 @@ def _columns(rows: Any, infos: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_object(value: Any) -> bool:
-    return isinstance(value, dict) and not _is_binary(value)
+    return isinstance(value, dict) and not is_binary(value)
 
 
-def _is_binary(value: Any) -> bool:
+def is_binary(value: Any) -> bool:
+    """Tells whether a value is a string in Base64."""
     return isinstance(value, dict) and set(value) == {"b64"}
 
 
@@ -230,13 +247,13 @@ def _converter(name: str, dtype: tf.DType) -> Any:
     """Returns what turns a JSON value into one of a dtype, and nothing else."""
 
     def wrong(value: Any) -> ServingError:
-        return invalid(f"Input {name} is {dtype.name}. Received: {_kind(value)}")
+        return invalid(f"Input {name} is {dtype.name}. Received: {kind_of(value)}")
 
     def to_string(value: Any) -> bytes:
         if isinstance(value, str):
             # JSON can hold half a surrogate pair, which is no text.
             return value.encode("utf-8", "surrogatepass")
-        if not _is_binary(value) or not isinstance(value["b64"], str):
+        if not is_binary(value) or not isinstance(value["b64"], str):
             raise wrong(value)
         try:
             return base64.b64decode(value["b64"], validate=True)
@@ -274,7 +291,8 @@ def _converter(name: str, dtype: tf.DType) -> Any:
     raise invalid(f"Input {name} is {dtype.name}, for which there is no JSON.")
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Describes a value for a message."""
     kinds = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
     if value is None:
         return "null"

@@ -13,7 +13,12 @@ from t2t_keras.serving.batching import Batcher
 from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.registry import Registry
-from t2t_keras.serving.saved_model import Arrays, SavedModel, check_rows
+from t2t_keras.serving.saved_model import (
+    DEFAULT_SIGNATURE,
+    Arrays,
+    SavedModel,
+    check_rows,
+)
 from t2t_keras.serving.version import Version
 
 
@@ -103,7 +108,8 @@ class Predictor:
             raise ServingError.of(error) from error
         finally:
             version.release()
-        answered = ModelSpec(name=spec.name, signature_name=spec.signature_name)
+        signature = spec.signature_name or DEFAULT_SIGNATURE
+        answered = ModelSpec(name=spec.name, signature_name=signature)
         answered.version.value = version.number
         return outputs, answered
 
@@ -116,7 +122,7 @@ class Predictor:
         output_filter: Iterable[str],
         timeout: float,
     ) -> Arrays:
-        signature = spec.signature_name or "serving_default"
+        signature = spec.signature_name or DEFAULT_SIGNATURE
         model.check(signature, inputs)
         names = model.outputs_of(signature, output_filter)
         key = None

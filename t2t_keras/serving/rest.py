@@ -3,22 +3,24 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
-from google.protobuf.json_format import MessageToDict, MessageToJson
+import numpy as np
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.serving.admission import Hold
 from t2t_keras.serving.errors import ServingError, invalid
-from t2t_keras.serving.grpc_service import SIGNATURE_DEF, metadata
+from t2t_keras.serving.example_list import read_examples
+from t2t_keras.serving.examples import CLASSIFY, REGRESS, ExampleInference
 from t2t_keras.serving.json_answer import answer
+from t2t_keras.serving.json_examples import parse_examples, results
+from t2t_keras.serving.json_models import model_metadata, model_status
 from t2t_keras.serving.json_tensors import parse, to_arrays
 from t2t_keras.serving.metrics import PATH as METRICS_PATH
 from t2t_keras.serving.offload import offload
@@ -47,10 +49,13 @@ HTTP_STATUS = {
 Result = TypeVar("Result")
 
 _MODEL = re.compile(
-    r"/v1/models/(?P<name>[^/:]+)"
+    r"/v1/models(?:/(?P<name>[^/:]+)"
     r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-    r"(?:/(?P<metadata>metadata)|/(?P<about>about)|:(?P<verb>predict|classify|regress))?"
+    r"(?:/(?P<part>metadata|about)|:(?P<verb>predict|classify|regress))?)?",
+    # As in TensorFlow Serving, which then compares the last part as it is.
+    re.IGNORECASE,
 )
+_METHODS = {"classify": CLASSIFY, "regress": REGRESS}
 
 
 class RestApi:
@@ -58,6 +63,7 @@ class RestApi:
 
     Args:
         predictor: Answers predictions.
+        inference: Classifies and regresses.
         timeout: Seconds that a request may take, from its first byte to its answer.
         max_bytes: The most bytes of a request's body.
         max_answer_bytes: The most bytes of an answer.
@@ -70,6 +76,7 @@ class RestApi:
     def __init__(
         self,
         predictor: Predictor,
+        inference: ExampleInference,
         timeout: float,
         max_bytes: int,
         max_answer_bytes: int,
@@ -77,6 +84,7 @@ class RestApi:
         metrics_path: str | None = METRICS_PATH,
     ) -> None:
         self._predictor = predictor
+        self._inference = inference
         self._registry = predictor.registry
         self._timeout = timeout
         self._max_bytes = max_bytes
@@ -96,7 +104,6 @@ class RestApi:
                     if path
                 ),
                 Route("/", self._page, methods=["GET"]),
-                Route("/v1/models", self._guarded(self._models), methods=["GET"]),
                 Route(
                     "/{path:path}",
                     self._guarded(self._model),
@@ -137,16 +144,19 @@ class RestApi:
         text = self._predictor.metrics.text()
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _models(self, request: Request) -> Response:
-        """Lists the models, for the page; TensorFlow Serving has no such call."""
-        return JSONResponse({"models": self._registry.names})
-
     async def _model(self, request: Request) -> Response:
         raw = request.scope.get("raw_path", b"").decode("ascii", "replace")
         match = _MODEL.fullmatch(raw)
         verb = match["verb"] if match else None
-        if match is None or request.method != ("POST" if verb else "GET"):
+        if (
+            match is None
+            or request.method != ("POST" if verb else "GET")
+            or (verb and verb not in ("predict", *_METHODS))
+        ):
             raise invalid(f"Malformed request: {request.method} {raw[:200]}")
+        if match["name"] is None:
+            # For the page; TensorFlow Serving has no such call.
+            return JSONResponse({"models": self._registry.names})
         # Only now: an encoded slash belongs to a name, and divides nothing.
         spec = ModelSpec(name=unquote(match["name"]))
         if match["version"]:
@@ -156,41 +166,13 @@ class RestApi:
             spec.version.value = int(digits)
         if match["label"]:
             spec.version_label = unquote(match["label"])
-        if match["metadata"]:
-            return self._metadata(spec)
-        if match["about"]:
+        if match["part"] == "metadata":
+            return JSONResponse(model_metadata(self._registry, spec))
+        if match["part"] == "about":
             return await self._about(spec)
-        if verb == "predict":
-            return await self._predict(request, spec)
         if verb:
-            raise ServingError(
-                grpc.StatusCode.UNIMPLEMENTED, f"Only :predict is served, not :{verb}."
-            )
-        status = get_model_status_pb2.GetModelStatusResponse(
-            model_version_status=self._registry.statuses(spec)
-        )
-        text = MessageToJson(
-            status,
-            preserving_proto_field_name=True,
-            always_print_fields_with_no_presence=True,
-            indent=1,
-        )
-        return Response(text, media_type="application/json")
-
-    def _metadata(self, spec: ModelSpec) -> Response:
-        response = metadata(self._registry, spec)
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        response.metadata[SIGNATURE_DEF].Unpack(signatures)
-        options = {
-            "preserving_proto_field_name": True,
-            "always_print_fields_with_no_presence": True,
-        }
-        return JSONResponse(
-            {
-                "model_spec": MessageToDict(response.model_spec, **options),
-                "metadata": {SIGNATURE_DEF: MessageToDict(signatures, **options)},
-            }
-        )
+            return await self._run(request, spec, verb)
+        return JSONResponse(model_status(self._registry, spec))
 
     async def _about(self, spec: ModelSpec) -> Response:
         """Tells the page about a version; TensorFlow Serving has no such call."""
@@ -200,13 +182,18 @@ class RestApi:
         finally:
             version.release()
 
-    async def _predict(self, request: Request, spec: ModelSpec) -> Response:
+    async def _run(self, request: Request, spec: ModelSpec, verb: str) -> Response:
         ends = asyncio.get_running_loop().time() + self._timeout
         admission = self._predictor.admission
         with admission.bytes() as hold:
             content = await self._within(ends, self._body(request, hold))
             with admission.request() as hold:
-                return await self._answer(request, spec, content, ends, hold)
+                answer_it = self._predict if verb == "predict" else self._infer
+                answering = asyncio.ensure_future(
+                    answer_it(spec, verb, content, ends, hold)
+                )
+                text = await _unless_left(request, answering)
+        return Response(text, media_type="application/json")
 
     async def _within(self, ends: float, result: Awaitable[Result]) -> Result:
         try:
@@ -219,38 +206,33 @@ class RestApi:
                 f"{self._timeout:g} s.",
             ) from None
 
-    async def _answer(
-        self,
-        request: Request,
-        spec: ModelSpec,
-        content: bytes,
-        ends: float,
-        hold: Hold,
-    ) -> Response:
+    async def _predict(
+        self, spec: ModelSpec, verb: str, content: bytes, ends: float, hold: Hold
+    ) -> bytes:
         # All at once: what is read of a body takes many times its size, and would wait
         # for other bodies.
         reading = offload(len(content), self._read, content, spec)
         inputs, is_row = await self._within(ends, reading)
         hold(await offload(len(content), bytes_of, inputs))
         left = ends - asyncio.get_running_loop().time()
-        answering = asyncio.ensure_future(
-            self._predictor.predict(spec, inputs, (), left, "REST")
-        )
-        leaving = asyncio.ensure_future(_has_left(request))
-        try:
-            await asyncio.wait(
-                [answering, leaving], return_when=asyncio.FIRST_COMPLETED
-            )
-            if not answering.done():
-                raise ClientDisconnect
-            outputs, _ = answering.result()
-        finally:
-            answering.cancel()
-            leaving.cancel()
+        outputs, _ = await self._predictor.predict(spec, inputs, (), left, "REST")
         size = sum(array.nbytes for array in outputs.values())
         hold(size)
-        text = await offload(size, answer, outputs, is_row, self._max_answer_bytes)
-        return Response(text, media_type="application/json")
+        return await offload(size, answer, outputs, is_row, self._max_answer_bytes)
+
+    async def _infer(
+        self, spec: ModelSpec, verb: str, content: bytes, ends: float, hold: Hold
+    ) -> bytes:
+        reading = offload(len(content), _read_examples, content, spec)
+        examples = await self._within(ends, reading)
+        hold(await offload(len(content), bytes_of, {"examples": examples}))
+        left = ends - asyncio.get_running_loop().time()
+        result, _ = await self._inference.infer(
+            spec, _METHODS[verb], examples, left, "REST"
+        )
+        size = result.ByteSize()
+        hold(size)
+        return await offload(size, results, result)
 
     def _read(self, content: bytes, spec: ModelSpec) -> tuple[Arrays, bool]:
         """Returns the inputs in a body, and whether rows are wanted.
@@ -284,8 +266,32 @@ class RestApi:
         return b"".join(parts)
 
 
+def _read_examples(content: bytes, spec: ModelSpec) -> np.ndarray:
+    """Returns the Examples in a body; the spec gets the signature's name."""
+    spec.signature_name, given = parse_examples(content)
+    return read_examples(given)
+
+
 class _TooLarge(ServingError):
     """A body that HTTP has a status of its own for."""
+
+
+async def _unless_left(request: Request, answering: "asyncio.Future[Result]") -> Result:
+    """Waits for an answer, which is given up if nobody is there to read it.
+
+    Raises:
+        ClientDisconnect: If the client has gone away.
+    """
+    leaving = asyncio.ensure_future(_has_left(request))
+    either: list[asyncio.Future[Any]] = [answering, leaving]
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise ClientDisconnect
+        return answering.result()
+    finally:
+        answering.cancel()
+        leaving.cancel()
 
 
 async def _has_left(request: Request) -> None:

@@ -13,6 +13,9 @@ from t2t_keras.serving.errors import ServingError, invalid, shown
 
 DEFAULT_SIGNATURE = "serving_default"
 
+_OF_LOADERS = "__saved_model_"
+"""The beginning of signatures that loading runs, and nobody else."""
+
 Arrays = dict[str, np.ndarray]
 
 MOST_AXES = 64
@@ -71,11 +74,12 @@ class SavedModel:
             ServingError: If there is none of that name.
         """
         name = name or DEFAULT_SIGNATURE
-        if name not in self.signature_defs:
+        callable_ = {n for n in self.signature_defs if not n.startswith(_OF_LOADERS)}
+        if name not in callable_:
             raise ServingError(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f'Serving signature key "{name}" not found. The model has '
-                f"{sorted(n for n in self.signature_defs if n[:2] != '__')}.",
+                f'Serving signature key "{name[:100]}" not found. The model has '
+                f"{sorted(callable_)}.",
             )
         return self.signature_defs[name]
 

@@ -11,6 +11,7 @@ from grpc_health.v1 import health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from t2t_keras.serving.batching import Batcher
+from t2t_keras.serving.examples import ExampleInference
 from t2t_keras.serving.grpc_gate import Gate
 from t2t_keras.serving.grpc_server import grpc_server
 from t2t_keras.serving.grpc_service import ModelService, PredictionService
@@ -60,7 +61,8 @@ async def serve(
     stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
     rest_socket = listen(options.host, options.rest_api_port)
     health = HealthService()
-    rpc = _grpc_services(predictor, options, health)
+    inference = ExampleInference(predictor, options.checks_method_names)
+    rpc = _grpc_services(predictor, inference, options, health)
     loaded: asyncio.Future[Any] = asyncio.wrap_future(registry.start())
     # Which models could be loaded has been reported, and is no reason to end.
     loaded.add_done_callback(lambda _: loaded.cancelled() or loaded.exception())
@@ -72,7 +74,7 @@ async def serve(
     if rpc and not stop.is_set():
         await rpc.start()
     if rest_socket and not stop.is_set():
-        http = _http_server(predictor, options)
+        http = _http_server(predictor, inference, options)
         serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
         while not http.started and not serving.done():
             await asyncio.sleep(0.01)
@@ -110,9 +112,12 @@ async def serve(
     return have_ended and not closing.is_alive()
 
 
-def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
+def _http_server(
+    predictor: Predictor, inference: ExampleInference, options: ServerOptions
+) -> HttpServer:
     api = RestApi(
         predictor,
+        inference,
         options.rest_timeout or options.request_timeout,
         options.max_request_bytes,
         options.max_response_bytes,
@@ -131,7 +136,10 @@ def _http_server(predictor: Predictor, options: ServerOptions) -> HttpServer:
 
 
 def _grpc_services(
-    predictor: Predictor, options: ServerOptions, health: HealthService
+    predictor: Predictor,
+    inference: ExampleInference,
+    options: ServerOptions,
+    health: HealthService,
 ) -> grpc.aio.Server | None:
     if not options.port and not options.grpc_socket_path:
         return None
@@ -153,6 +161,7 @@ def _grpc_services(
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         PredictionService(
             predictor,
+            inference,
             options.request_timeout,
             options.max_request_bytes,
             options.max_response_bytes,

@@ -27,6 +27,7 @@ class ServerOptions:
         max_response_bytes: Of an answer. Default 64 MiB.
         request_timeout: Seconds that a request may take. Default 60.
         rest_timeout: Likewise over REST. Default `request_timeout`.
+        checks_method_names: As of `ExampleInference`. Default False.
         grace: Seconds that requests have to end in when the server does. Default 30.
         tls_certificate: PEM file of the certificate chain; with it all is encrypted.
         tls_key: PEM file of its key.
@@ -50,6 +51,7 @@ class ServerOptions:
     max_response_bytes: int = 64 << 20
     request_timeout: float = 60.0
     rest_timeout: float | None = None
+    checks_method_names: bool = False
     grace: float = 30.0
     tls_certificate: str | None = None
     tls_key: str | None = None

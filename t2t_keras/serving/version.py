@@ -14,7 +14,7 @@ from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.joint_batches import are_rows_independent
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.saved_model import SavedModel, new_session
-from t2t_keras.serving.warmup import read_warmup
+from t2t_keras.serving.warmup import warmup_inputs
 
 _MAX_SECONDS_BETWEEN_ATTEMPTS = 60
 
@@ -111,9 +111,7 @@ class Version:
             metrics.load_latency.labels(str(self.path)).observe(micros)
 
     def _warm_up(self, model: SavedModel) -> None:
-        for request in read_warmup(self.path):
-            signature = request.model_spec.signature_name
-            inputs = {name: tf.make_ndarray(x) for name, x in request.inputs.items()}
+        for signature, inputs in warmup_inputs(self.path):
             model.check(signature, inputs)
             model.run(signature, inputs, model.outputs_of(signature, ()))
 
