@@ -88,6 +88,13 @@ flags.DEFINE_integer("max_request_rows", 1024, "Of a request.", 1)
 flags.DEFINE_integer(
     "max_concurrent_requests", 512, "Requests at once; more are refused.", 1
 )
+flags.DEFINE_integer(
+    "max_batch_length",
+    1 << 14,
+    "Maximum number of rows of a batch times the bytes of its longest one, where rows "
+    "may be of any length. A request of more is computed in several batches.",
+    1,
+)
 flags.DEFINE_float(
     "request_timeout_s", 60.0, "Seconds that a request may take at most.", 0.001
 )
@@ -163,7 +170,12 @@ def main() -> None:
         FLAGS.enable_batching,
         FLAGS.num_load_threads,
     )
-    batcher = Batcher(**batching, observe=metrics.observe_queue)
+    batcher = Batcher(
+        **batching,
+        max_batch_length=FLAGS.max_batch_length,
+        max_answer_bytes=FLAGS.max_response_bytes,
+        observe=metrics.observe_queue,
+    )
     predictor = Predictor(
         registry,
         batcher,

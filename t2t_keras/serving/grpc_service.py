@@ -23,7 +23,7 @@ from tensorflow_serving.apis import (
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.serving.admission import Hold
-from t2t_keras.serving.errors import invalid, shown, too_large_answer
+from t2t_keras.serving.errors import invalid, shown
 from t2t_keras.serving.example_list import read_examples
 from t2t_keras.serving.examples import CLASSIFY, REGRESS, ExampleInference
 from t2t_keras.serving.offload import offload
@@ -67,7 +67,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         inference: Answers those that hold Examples.
         timeout: Seconds for a request without a deadline, or with a later one.
         max_bytes: The most that the tensors of a request may take.
-        max_answer_bytes: The most that those of an answer may take.
     """
 
     def __init__(
@@ -76,13 +75,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         inference: ExampleInference,
         timeout: float,
         max_bytes: int,
-        max_answer_bytes: int,
     ) -> None:
         self._predictor = predictor
         self._inference = inference
         self._timeout = timeout
         self._max_bytes = max_bytes
-        self._max_answer_bytes = max_answer_bytes
 
     async def Predict(
         self, request: predict_pb2.PredictRequest, context: grpc.aio.ServicerContext
@@ -101,10 +98,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 "GRPC",
             )
             size = sum(array.nbytes for array in outputs.values())
-            size = await offload(size, bytes_of, outputs)
-            if size > self._max_answer_bytes:
-                raise too_large_answer(self._max_answer_bytes)
-            hold(size)
+            hold(await offload(size, bytes_of, outputs))
             return await offload(size, _serialized, spec, outputs)
 
     async def Classify(

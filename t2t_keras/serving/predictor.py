@@ -3,7 +3,8 @@
 import asyncio
 import functools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import grpc
 from tensorflow_serving.apis.model_pb2 import ModelSpec
@@ -12,6 +13,7 @@ from t2t_keras.serving.admission import Admission
 from t2t_keras.serving.batching import Batcher
 from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.metrics import Metrics
+from t2t_keras.serving.offload import offload
 from t2t_keras.serving.registry import Registry
 from t2t_keras.serving.saved_model import (
     DEFAULT_SIGNATURE,
@@ -125,15 +127,20 @@ class Predictor:
         signature = spec.signature_name or DEFAULT_SIGNATURE
         model.check(signature, inputs)
         names = model.outputs_of(signature, output_filter)
-        key = None
+        key = lengths = padding = None
         if model.is_batchable(signature):
             rows = {len(array) for array in inputs.values()}
             check_rows(rows, self.max_rows)
             if version.joins_requests and len(rows) == 1:
                 # The object stands for the version: a new one has its own batches.
                 key = (id(model), signature, frozenset(names))
+                size = sum(array.nbytes for array in inputs.values())
+                lengths = await offload(size, model.row_lengths, signature, inputs)
+                padding = _padding(version, model, signature, names)
         run = functools.partial(self._timed, spec.name, model, signature, names)
-        future = asyncio.wrap_future(self._batcher.submit(key, run, inputs))
+        future = asyncio.wrap_future(
+            self._batcher.submit(key, run, inputs, timeout, lengths, padding)
+        )
         return await asyncio.wait_for(future, max(timeout, 0))
 
     def _timed(
@@ -143,11 +150,20 @@ class Predictor:
         signature: str,
         names: set[str],
         inputs: Arrays,
+        seconds: float,
     ) -> Arrays:
         started = time.perf_counter()
         try:
-            return model.run(signature, inputs, names)
+            return model.run(signature, inputs, names, seconds)
         finally:
             micros = (time.perf_counter() - started) * 1e6
             latency = self.metrics.runtime_latency.labels(model_name, "Predict", "TF1")
             latency.observe(micros)
+
+
+def _padding(
+    version: Version, model: SavedModel, signature: str, names: set[str]
+) -> Mapping[str, Any] | None:
+    """Returns what outputs are padded with, or None if that is not known of all."""
+    unknown = {name for name in names if not model.has_fixed_rows(signature, name)}
+    return version.padding if unknown <= set(version.padding) else None

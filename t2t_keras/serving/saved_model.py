@@ -1,5 +1,6 @@
 """A SavedModel as TensorFlow Serving runs it: through the session loader."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -130,8 +131,43 @@ class SavedModel:
             for info in infos
         )
 
+    def row_lengths(
+        self, signature_name: str, inputs: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Returns the length of each row of inputs that have a first axis of any size.
+
+        It is in bytes: those of strings, and of arrays that may have any size along
+        another axis. A row of a text takes at most as many tokens.
+
+        Args:
+            signature_name: A signature.
+            inputs: What `check` has passed, with as many rows each.
+
+        Returns:
+            `[rows]` int64.
+        """
+        infos = self.signature(signature_name).inputs
+        rows = len(next(iter(inputs.values())))
+        lengths = np.zeros(rows, np.int64)
+        for name, array in inputs.items():
+            if array.dtype == object:
+                flat = array.reshape(rows, math.prod(array.shape[1:]))
+                lengths += [sum(map(len, row)) for row in flat]
+            elif any(dim.size < 0 for dim in infos[name].tensor_shape.dim[1:]):
+                lengths += array.nbytes // max(rows, 1)
+        return lengths
+
+    def has_fixed_rows(self, signature_name: str, name: str) -> bool:
+        """Tells whether the rows of an output are of one shape, whatever the inputs."""
+        info = self.signature(signature_name).outputs[name]
+        return all(dim.size >= 0 for dim in info.tensor_shape.dim[1:])
+
     def run(
-        self, signature_name: str, inputs: Mapping[str, np.ndarray], names: set[str]
+        self,
+        signature_name: str,
+        inputs: Mapping[str, np.ndarray],
+        names: set[str],
+        seconds: float = math.inf,
     ) -> Arrays:
         """Answers one request, or several at once. Safe in several threads.
 
@@ -139,14 +175,24 @@ class SavedModel:
             signature_name: A signature.
             inputs: What `check` has passed.
             names: The outputs wanted.
+            seconds: After how long to stop computing: between two operations, or in
+                those that wait. Default never.
 
         Raises:
+            TimeoutError: If it was stopped.
             tf.errors.OpError: What the model raises.
         """
         signature = self.signature(signature_name)
         feeds = {signature.inputs[name].name: inputs[name] for name in inputs}
         fetches = {name: signature.outputs[name].name for name in names}
-        found = self._session.run(fetches, feeds)
+        options = None
+        if seconds < math.inf:
+            milliseconds = max(math.ceil(seconds * 1000), 1)
+            options = tf.compat.v1.RunOptions(timeout_in_ms=milliseconds)
+        try:
+            found = self._session.run(fetches, feeds, options)
+        except tf.errors.DeadlineExceededError:
+            raise TimeoutError from None
         return {
             # NumPy would give a lone string a type of fixed width, which cannot tell
             # zeros at its end from padding.

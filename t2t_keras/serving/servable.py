@@ -21,6 +21,17 @@ WEIGHT_DTYPES = ("float32", "bfloat16", "float16")
 INVALID_IDS = "invalid_ids"
 """The status of a row of ids that are none of the vocabulary's."""
 
+_PADDING: dict[str, str | float] = {
+    "target_ids": PAD_ID,
+    "source_tokens": "",
+    "target_tokens": "",
+    "source_words": -1,
+    "target_words": -1,
+    "token_scores": 0.0,
+    "attention": 0.0,
+}
+"""What fills up the outputs whose rows differ in length; see `signatures`."""
+
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
@@ -83,7 +94,7 @@ class TranslationServable:
     def save(self, path: str | Path) -> None:
         """Writes a SavedModel that needs no custom operation but tensorflow-text's."""
         tf.saved_model.save(self._module, str(path), signatures=self.signatures())
-        mark_rows_independent(path)
+        mark_rows_independent(path, _PADDING)
 
     def signatures(self) -> dict[str, Any]:
         """Returns the signatures of the SavedModel.
@@ -98,7 +109,7 @@ class TranslationServable:
         `target_tokens` `[batch, length]` strings; `source_words` and `target_words`
         int32, the number of each token's word, -1 for padding; `token_scores`
         `[batch, target + 1]` float32, log-probabilities, the end's last;
-        `attention` `[batch, target, source]` float32.
+        `attention` `[batch, target, source]` float32, 0 for padding.
         """
         return {
             "serving_default": self._signature(self._translate, _TEXT),
@@ -189,6 +200,14 @@ class TranslationServable:
         # Positions behind a row's own, and behind its end, are padding.
         length = tf.cast(target.row_lengths(), tf.int32)
         scored = tf.sequence_mask(length + 1, tf.shape(log_probs)[1])
+        # The end of a row shorter than the longest is not cut off with theirs.
+        attention = attention[:, :-1, :-1]
+        _, target_size, source_size = tf.unstack(tf.shape(attention))
+        # [batch, target, source]
+        is_pair = (
+            tf.sequence_mask(length, target_size)[:, :, tf.newaxis]
+            & tf.sequence_mask(source.row_lengths(), source_size)[:, tf.newaxis, :]
+        )
         source_tokens, source_words = _tokens_and_words(tokenizers.source, source)
         target_tokens, target_words = _tokens_and_words(tokenizers.target, target)
         return {
@@ -197,7 +216,7 @@ class TranslationServable:
             "target_tokens": target_tokens,
             "target_words": target_words,
             "token_scores": tf.where(scored, log_probs, 0.0),
-            "attention": attention[:, :-1, :-1],
+            "attention": tf.where(is_pair, attention, 0.0),
         }
 
 

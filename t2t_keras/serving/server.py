@@ -160,11 +160,7 @@ def _grpc_services(
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         PredictionService(
-            predictor,
-            inference,
-            options.request_timeout,
-            options.max_request_bytes,
-            options.max_response_bytes,
+            predictor, inference, options.request_timeout, options.max_request_bytes
         ),
         server,
     )

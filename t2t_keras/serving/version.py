@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from tensorflow_serving.apis.get_model_status_pb2 import (
@@ -11,7 +12,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import (
 )
 
 from t2t_keras.serving.errors import ServingError
-from t2t_keras.serving.joint_batches import are_rows_independent
+from t2t_keras.serving.joint_batches import are_rows_independent, output_padding
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.saved_model import SavedModel, new_session
 from t2t_keras.serving.warmup import warmup_inputs
@@ -38,6 +39,7 @@ class Version:
         error: Why the last attempt to load failed, or None.
         joins_requests: Whether requests may share a batch, for signatures all of whose
             inputs and outputs have a first axis of any size.
+        padding: What fills up outputs whose rows differ in shape, by name.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Version:
         self.number = number
         self.path = path
         self.joins_requests = bool(enable_batching)
+        self.padding: dict[str, Any] = {}
         self.state = Status.START
         self.error: ServingError | None = None
         self._enable_batching = enable_batching
@@ -90,6 +93,7 @@ class Version:
             self._warm_up(model)
             if self._enable_batching is None:
                 self.joins_requests = are_rows_independent(self.path)
+            self.padding = output_padding(self.path)
         except Exception as raised:
             # A broken version must not stop the server: others are served.
             error = ServingError.of(raised)

@@ -19,7 +19,7 @@ class Gate:
         self.batches = []
         self.fails_on = fails_on
 
-    def __call__(self, inputs):
+    def __call__(self, inputs, seconds):
         self.batches.append(inputs["x"].tolist())
         self.entered.release()
         assert self.open.wait(30)
@@ -102,7 +102,7 @@ def test_a_model_that_mixes_rows_is_asked_one_by_one():
     gate = Gate()
     batcher, _ = blocked(gate)
 
-    def mean(inputs):
+    def mean(inputs, seconds):
         return {"y": inputs["x"].mean(keepdims=True)}
 
     futures = [batcher.submit("mean", mean, rows(*r)) for r in [(1, 3), (10, 20)]]
