@@ -9,14 +9,19 @@ EXAMPLES_INPUT = "inputs"
 """The only input of a signature that takes Examples."""
 
 
-def read_examples(given: input_pb2.Input) -> np.ndarray:
+def read_examples(given: input_pb2.Input, max_bytes: int | None = None) -> np.ndarray:
     """Returns the Examples of a request as they are fed: serialized, `[batch]`.
 
     Where they have a context, its features come first, so that an Example's own go
     before those of the same name.
 
+    Args:
+        given: As they were sent.
+        max_bytes: The most bytes that they may take, the context with each of them.
+            Default no limit.
+
     Raises:
-        ServingError: If there are none.
+        ServingError: If there are none, or they take more.
     """
     context = b""
     if given.WhichOneof("kind") == "example_list_with_context":
@@ -27,5 +32,13 @@ def read_examples(given: input_pb2.Input) -> np.ndarray:
     if not examples:
         raise invalid("Input is empty: it has no Examples.")
     found = np.empty(len(examples), object)
-    found[:] = [context + example.SerializeToString() for example in examples]
+    taken = 0
+    for number, example in enumerate(examples):
+        found[number] = context + example.SerializeToString()
+        taken += len(found[number])
+        if max_bytes is not None and taken > max_bytes:
+            raise invalid(
+                f"The Examples take more than a request may have, {max_bytes:,} bytes. "
+                "Their context counts with each of them."
+            )
     return found

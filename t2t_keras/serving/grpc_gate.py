@@ -82,15 +82,17 @@ class Gate(grpc.aio.ServerInterceptor):
         try:
             content = await self._message(context)
             with self._admission.bytes() as hold:
-                hold(len(content))
-                request = await offload(len(content), self._parsed, handler, content)
+                size = len(content)
+                hold(size)
+                request = await offload(size, self._parsed, handler, content)
                 del content
                 if handler.response_streaming:
                     await handler.unary_stream(request, context)
                     return
                 response = await handler.unary_unary(request, context)
                 if isinstance(response, Message):
-                    response = response.SerializeToString()
+                    # What answers Examples is as large as they are, or less.
+                    response = await offload(size, response.SerializeToString)
                 hold(len(response))
                 await self._write(response, context)
         except grpc.aio.AbortError:

@@ -142,7 +142,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             )
 
     async def _examples(self, given: input_pb2.Input, hold: Hold) -> np.ndarray:
-        examples = await offload(given.ByteSize(), read_examples, given)
+        # In a thread, whatever its size: to learn it is as much work.
+        examples = await asyncio.to_thread(read_examples, given, self._max_bytes)
         hold(await offload(examples.nbytes, bytes_of, {"examples": examples}))
         return examples
 

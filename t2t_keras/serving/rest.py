@@ -223,7 +223,7 @@ class RestApi:
     async def _infer(
         self, spec: ModelSpec, verb: str, content: bytes, ends: float, hold: Hold
     ) -> bytes:
-        reading = offload(len(content), _read_examples, content, spec)
+        reading = offload(len(content), self._read_examples, content, spec)
         examples = await self._within(ends, reading)
         hold(await offload(len(content), bytes_of, {"examples": examples}))
         left = ends - asyncio.get_running_loop().time()
@@ -252,6 +252,11 @@ class RestApi:
         finally:
             version.release()
 
+    def _read_examples(self, content: bytes, spec: ModelSpec) -> np.ndarray:
+        """Returns the Examples in a body; the spec gets the signature's name."""
+        spec.signature_name, given = parse_examples(content)
+        return read_examples(given, self._max_bytes)
+
     async def _body(self, request: Request, hold: Hold) -> bytes:
         parts, size = [], 0
         async for part in request.stream():
@@ -264,12 +269,6 @@ class RestApi:
             hold(len(part))
             parts.append(part)
         return b"".join(parts)
-
-
-def _read_examples(content: bytes, spec: ModelSpec) -> np.ndarray:
-    """Returns the Examples in a body; the spec gets the signature's name."""
-    spec.signature_name, given = parse_examples(content)
-    return read_examples(given)
 
 
 class _TooLarge(ServingError):

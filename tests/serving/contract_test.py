@@ -15,6 +15,8 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from t2t_keras.serving.errors import ServingError
+from t2t_keras.serving.example_list import read_examples
 from t2t_keras.serving.metrics import Metrics
 from t2t_keras.serving.version import Version
 from t2t_keras.serving.warmup import WARMUP_PATH
@@ -179,6 +181,15 @@ def test_regress_gives_a_value_for_each_example(stub, signature):
     response = stub.Regress(regression(signature, example(x=0.25), example(x=2.0)))
     assert [one.value for one in response.result.regressions] == [2.5, 20]
     assert response.model_spec.signature_name == signature
+
+
+def test_the_context_counts_with_each_example():
+    context = example(word="c" * 1000)
+    given = classification("name", *[example(x=1.0)] * 50, context=context).input
+    assert len(given.SerializeToString()) < 5000
+    assert len(read_examples(given, 60_000)) == 50
+    with pytest.raises(ServingError, match="more than a request may have, 40,000"):
+        read_examples(given, 40_000)
 
 
 def test_features_of_the_context_are_those_of_examples_that_lack_them(stub):
