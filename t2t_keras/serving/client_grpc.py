@@ -15,6 +15,8 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from t2t_keras.serving.client import Client
 from t2t_keras.serving.client_answer import INVALID_ANSWER, RequestError
 
+_OWN_DEADLINE = "Deadline Exceeded"
+"""What gRPC says where the deadline passed without an answer."""
 _PROBE_SECONDS = 2.0
 """For finding out why a server cannot be reached."""
 
@@ -87,6 +89,8 @@ class GrpcClient(Client):
             is_connected = self._is_connected()
         if code == "DEADLINE_EXCEEDED" and not is_connected:
             code, said = "UNAVAILABLE", f"no connection within {seconds:.3g} s"
+        elif code == "DEADLINE_EXCEEDED" and _OWN_DEADLINE in said:
+            said = f"no answer within {seconds:.3g} s"
         elif not is_connected:
             said = self._why_unreachable() or said
         return RequestError(self.server, code, said, is_connected)

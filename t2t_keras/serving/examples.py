@@ -55,7 +55,7 @@ class ExampleInference:
         method: str,
         examples: np.ndarray,
         timeout: float,
-        api: str,
+        entry_point: str,
     ) -> tuple[Result, ModelSpec]:
         """Classifies or regresses.
 
@@ -64,7 +64,7 @@ class ExampleInference:
             method: `CLASSIFY` or `REGRESS`.
             examples: `[batch]`, of `read_examples`.
             timeout: Seconds that the answer may take.
-            api: "GRPC" or "REST", for metrics.
+            entry_point: "GRPC" or "REST", for metrics.
 
         Returns:
             The result of each Example, and the spec with the version that answered.
@@ -76,8 +76,9 @@ class ExampleInference:
         version.release()
         names = self._outputs(model, spec.signature_name, method)
         inputs = {EXAMPLES_INPUT: examples}
+        api = "Classify" if method == CLASSIFY else "Regress"
         outputs, answered = await self._predictor.predict(
-            spec, inputs, names, timeout, api
+            spec, inputs, names, timeout, entry_point, api
         )
         write = classifications if method == CLASSIFY else regressions
         size = sum(array.nbytes for array in outputs.values())
@@ -88,7 +89,7 @@ class ExampleInference:
         tasks: list[inference_pb2.InferenceTask],
         examples: np.ndarray,
         timeout: float,
-        api: str,
+        entry_point: str,
     ) -> inference_pb2.MultiInferenceResponse:
         """Answers several tasks for the same Examples by one version of a model.
 
@@ -110,7 +111,7 @@ class ExampleInference:
                 spec.version.value = version.number
             found = await asyncio.gather(
                 *(
-                    self.infer(spec, task.method_name, examples, timeout, api)
+                    self.infer(spec, task.method_name, examples, timeout, entry_point)
                     for spec, task in zip(specs, tasks, strict=True)
                 )
             )

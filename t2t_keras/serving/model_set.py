@@ -143,18 +143,18 @@ class ModelSet:
         return [model for model in found if model]
 
     def unavailable(self, models: Sequence[VersionedModel]) -> ServingError | None:
-        """Returns what to say of those that have no version to answer, if there are."""
-        missing = [model for model in models if not model.is_available()]
+        """Returns what to say of those without a version that is asked for, if any."""
+        missing = [model for model in models if not model.has_wanted()]
         if not missing:
             return None
         names = [model.config.name for model in missing]
         reasons = [f"{m.config.name}: {m.why_unavailable()}" for m in missing]
-        kept = [name for name in names if name in self._next]
+        kept = [name for name in names if self._models[name].is_available()]
         if kept:
-            reasons.append(f"Until they are, the earlier versions of {kept} answer.")
+            reasons.append(f"Until they are, earlier versions of {kept} answer")
+        told = ". ".join(reason.rstrip(".") for reason in reasons)
         return ServingError(
-            grpc.StatusCode.UNKNOWN,
-            f"Not available after loading: {names}. {' '.join(reasons)}",
+            grpc.StatusCode.UNKNOWN, f"Not available after loading: {names}. {told}."
         )
 
     @property

@@ -55,7 +55,8 @@ class Predictor:
         inputs: Arrays,
         output_filter: Iterable[str],
         timeout: float,
-        api: str,
+        entry_point: str,
+        api: str = "Predict",
     ) -> tuple[Arrays, ModelSpec]:
         """Answers a request.
 
@@ -64,7 +65,8 @@ class Predictor:
             inputs: Arrays by name.
             output_filter: Names of the outputs wanted; none for all.
             timeout: Seconds that the answer may take.
-            api: "GRPC" or "REST", for metrics.
+            entry_point: "GRPC" or "REST", for metrics.
+            api: The method, likewise. Default "Predict".
 
         Returns:
             The outputs, and the spec with the version that answered.
@@ -87,7 +89,8 @@ class Predictor:
             name = spec.name if spec.name in self.registry.names else ""
             micros = (time.perf_counter() - started) * 1e6
             self.metrics.request_count.inc(name, status)
-            self.metrics.request_latency.labels(name, api, "Predict").observe(micros)
+            latency = self.metrics.request_latency.labels(name, api, entry_point)
+            latency.observe(micros)
 
     async def _answer(
         self,

@@ -111,7 +111,7 @@ class VersionedModel:
         old = [v for n, v in self._versions.items() if n not in self._wanted]
         for version in old:
             version.cancel()
-        if any(self._versions[number].is_available for number in self._wanted):
+        if self.has_wanted():
             for version in old:
                 if version.is_available:
                     self._report(f"{self._title(version)} ends.")
@@ -207,6 +207,10 @@ class VersionedModel:
             for each, version in list(self._versions.items())
             if number in (None, each)
         )
+
+    def has_wanted(self) -> bool:
+        """Tells whether a version that the configuration asks for may be asked."""
+        return any(self.is_available(number) for number in self._wanted)
 
     def why_unavailable(self) -> str:
         """Returns what keeps it from having an available version."""

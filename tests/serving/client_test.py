@@ -125,7 +125,9 @@ def test_the_deadline_ends_a_slow_answer(connect):
     model = Model(before=lambda texts: released.wait(WAIT))
     client = connect(model, timeout=0.2)
     try:
-        assert refusal(lambda: client.translate(["a"])).code == "DEADLINE_EXCEEDED"
+        error = refusal(lambda: client.translate(["a"]))
+        assert error.code == "DEADLINE_EXCEEDED"
+        assert "no answer within 0.2 s" in str(error)
     finally:
         released.set()
 

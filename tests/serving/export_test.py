@@ -1,9 +1,11 @@
 """Exports answer as Python does, in a process that knows nothing of this project."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import exported
 import numpy as np
@@ -90,6 +92,22 @@ def test_a_process_without_this_project_gets_what_translate_gives(subword, tmp_p
         assert answer["translation"][-2:] == ["", ""]
     assert len({best.text for best, *_ in expected}) > 4
     assert {best.status for best, *_ in expected} == {"ok", "empty", "too_long"}
+
+
+def test_the_documented_command_of_saved_model_cli_runs(version):
+    page = Path(__file__).parents[2] / "docs" / "serving.md"
+    text = page.read_text(encoding="utf-8")
+    (command,) = re.findall(r"(?m)^(python -c (?:.*\\\n)+.*)$", text)
+    for named, here in (
+        ("python", sys.executable),
+        ("versions/translator/1", str(version)),
+    ):
+        assert command.count(named) in (1, 2)
+        command = command.replace(named, here, 1)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, check=True, text=True
+    )
+    assert "Result for output key translation:" in done.stdout
 
 
 def test_bad_rows_change_nothing_for_others(saved_model):

@@ -137,6 +137,20 @@ def test_a_reload_to_a_base_path_without_a_version_keeps_the_old_one(
         log.wait_for("m: version 1 is closed")
 
 
+def test_a_reload_to_versions_that_are_not_there_keeps_the_old_one(versions, tmp_path):
+    add_version(versions, tmp_path / "m", 1, of=2)
+    config = config_of(m=tmp_path / "m")
+    with registry_of(config) as (registry, _):
+        registry.loaded.result(WAIT)
+        policy = config.model_config_list.config[0].model_version_policy
+        policy.specific.versions.append(9)
+        error = registry.reload(config).exception(WAIT)
+        assert error.code.name == "UNKNOWN"
+        assert "has the versions [1], but not [9]" in error.message
+        assert "earlier versions of ['m'] answer" in error.message
+        assert factor(registry, "m") == 2
+
+
 def test_a_reload_back_to_the_old_base_path_changes_nothing(versions, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     add_version(versions, old, 1, of=2)

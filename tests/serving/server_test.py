@@ -300,7 +300,8 @@ def test_metrics_have_the_names_of_tensorflow_serving(both):
     assert status == 200
     for expected in (
         ':tensorflow:serving:request_count{model_name="sums",status="OK"} ',
-        ":tensorflow:serving:request_latency_bucket{API=",
+        ":tensorflow:serving:request_latency_count"
+        '{API="Predict",entrypoint="REST",model_name="sums"} ',
         ":tensorflow:serving:runtime_latency_count"
         '{API="Predict",model_name="sums",runtime="TF1"} ',
         ":tensorflow:serving:batching_session:queuing_latency_sum ",
