@@ -63,6 +63,7 @@ setup(
         "grpcio-health-checking>=1.74,<2",
         "starlette>=1,<2",
         "uvicorn>=0.40,<1",
+        "h11>=0.16,<0.17",
         "prometheus-client>=0.22,<1",
         "urllib3>=2.2,<3",
     ],

@@ -120,6 +120,7 @@ def main() -> None:
     from t2t_keras.serving.batching import Batcher
     from t2t_keras.serving.freed_memory import keep_for_good
     from t2t_keras.serving.metrics import Metrics
+    from t2t_keras.serving.open_files import max_connections
     from t2t_keras.serving.predictor import Predictor
     from t2t_keras.serving.registry import Registry
     from t2t_keras.serving.server import serve
@@ -148,6 +149,7 @@ def main() -> None:
         metrics_path=operator_files.metrics_path(),
         max_request_bytes=FLAGS.max_request_bytes,
         max_response_bytes=FLAGS.max_response_bytes,
+        max_connections=max_connections(),
         request_timeout=FLAGS.request_timeout_s,
         rest_timeout=(FLAGS.rest_api_timeout_in_ms or 0) / 1000 or None,
         checks_method_names=FLAGS.enable_signature_method_name_check,

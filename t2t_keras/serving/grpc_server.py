@@ -17,6 +17,7 @@ def grpc_server(
     port: int,
     socket_path: str | None,
     max_message_bytes: int,
+    max_connections: int,
     arguments: Mapping[str, int | str],
     tls: ServerTls | None,
 ) -> grpc.aio.Server:
@@ -28,6 +29,7 @@ def grpc_server(
         port: The port; 0 for none.
         socket_path: A Unix socket to listen on as well; None for none.
         max_message_bytes: The most bytes of a message that is received.
+        max_connections: Maximum number of connections.
         arguments: Channel arguments of gRPC, which go before those chosen here.
         tls: Encryption; None for none.
 
@@ -41,6 +43,7 @@ def grpc_server(
         "grpc.so_reuseport": 0,
         # Connections that say nothing take a file each.
         "grpc.server_handshake_timeout_ms": _HANDSHAKE_SECONDS * 1000,
+        "grpc.max_allowed_incoming_connections": max_connections,
         "grpc.max_connection_idle_ms": _IDLE_SECONDS * 1000,
     }
     server = grpc.aio.server(

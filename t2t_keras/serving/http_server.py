@@ -9,9 +9,9 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-_HEADER_SECONDS = 10
+from t2t_keras.serving.http_connections import Connection, Connections, Tls
+from t2t_keras.serving.http_protocol import HttpProtocol
 
 
 def listen(host: str, port: int) -> socket.socket | None:
@@ -48,6 +48,8 @@ class HttpServer(uvicorn.Server):
     Args:
         app: What answers requests.
         grace: Seconds that requests have to end in when the server does.
+        max_connections: Maximum number of connections; the one that has been idle
+            longest makes room for another one.
         tls_certificate: PEM file of the certificate chain. Default no TLS.
         tls_key: PEM file of its key.
         tls_client_ca: PEM file of the authority that must have signed clients'
@@ -58,6 +60,7 @@ class HttpServer(uvicorn.Server):
         self,
         app: ASGIApp,
         grace: float,
+        max_connections: int,
         tls_certificate: str | None = None,
         tls_key: str | None = None,
         tls_client_ca: str | None = None,
@@ -65,7 +68,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 self._closing(app),
-                http=_HttpProtocol,
+                http=HttpProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -79,6 +82,29 @@ class HttpServer(uvicorn.Server):
                 ssl_cert_reqs=ssl.CERT_REQUIRED if tls_client_ca else ssl.CERT_NONE,
             )
         )
+
+        self._connections = Connections(max_connections)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to listen, with connections that are counted from their first byte."""
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> asyncio.BaseProtocol:
+            connection = Connection(self._connections)
+            http = HttpProtocol(
+                connection,
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+            context = self.config.ssl
+            return Tls(loop, http, context, connection) if context else http
+
+        self.servers = [
+            await loop.create_server(protocol, sock=each, backlog=self.config.backlog)
+            for each in sockets or []
+        ]
+        self.started = True
 
     def _closing(self, app: ASGIApp) -> ASGIApp:
         """Has the last answer on a connection say that it is the last."""
@@ -98,48 +124,3 @@ class HttpServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Does nothing, where uvicorn would install handlers of its own."""
         yield
-
-
-class _HttpProtocol(H11Protocol):
-    """Closes connections on which a request does not come, or not to its body.
-
-    A client that has sent its requests and closes its side alone is still answered. It
-    cannot be told from one that has closed both, until something is sent to it.
-    """
-
-    _late: asyncio.TimerHandle | None = None
-    _is_half_closed = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._late = self.loop.call_later(_HEADER_SECONDS, transport.close)
-
-    def data_received(self, data: bytes) -> None:
-        before = self.cycle
-        super().data_received(data)
-        is_half = self.cycle is before and (not before or before.response_complete)
-        if not is_half:
-            self._in_time()
-        elif not self._late:
-            self._late = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
-
-    def eof_received(self) -> bool:  # type: ignore[override]
-        """Tells whether to keep the other side open, which TLS does not allow."""
-        cycle = self.cycle
-        is_waiting = cycle and not cycle.response_complete and not cycle.more_body
-        self._is_half_closed = bool(is_waiting) and self.scheme != "https"
-        return self._is_half_closed
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()  # It may begin the next request.
-        if self._is_half_closed and self.cycle.response_complete:
-            self.transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._in_time()
-        super().connection_lost(exc)
-
-    def _in_time(self) -> None:
-        if self._late:
-            self._late.cancel()
-            self._late = None

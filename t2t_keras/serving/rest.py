@@ -1,6 +1,7 @@
 """TensorFlow Serving's REST API, its metrics, and the page to try a model."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from t2t_keras.serving.admission import Hold
 from t2t_keras.serving.errors import ServingError, invalid
 from t2t_keras.serving.example_list import read_examples
 from t2t_keras.serving.examples import CLASSIFY, REGRESS, ExampleInference
+from t2t_keras.serving.held_response import HeldResponse
 from t2t_keras.serving.json_answer import answer
 from t2t_keras.serving.json_examples import parse_examples, results
 from t2t_keras.serving.json_models import model_metadata, model_status
@@ -185,15 +187,17 @@ class RestApi:
     async def _run(self, request: Request, spec: ModelSpec, verb: str) -> Response:
         ends = asyncio.get_running_loop().time() + self._timeout
         admission = self._predictor.admission
-        with admission.bytes() as hold:
+        with contextlib.ExitStack() as held:
+            hold = held.enter_context(admission.bytes())
             content = await self._within(ends, self._body(request, hold))
-            with admission.request() as hold:
-                answer_it = self._predict if verb == "predict" else self._infer
+            answer_it = self._predict if verb == "predict" else self._infer
+            with admission.request() as hold_more:
                 answering = asyncio.ensure_future(
-                    answer_it(spec, verb, content, ends, hold)
+                    answer_it(spec, verb, content, ends, hold_more)
                 )
                 text = await _unless_left(request, answering)
-        return Response(text, media_type="application/json")
+            hold(len(text))
+            return HeldResponse(text, held.pop_all())
 
     async def _within(self, ends: float, result: Awaitable[Result]) -> Result:
         try:

@@ -129,6 +129,7 @@ def _http_server(
             api.app(), [options.host, *options.allowed_hosts], options.allow_origins
         ),
         options.grace,
+        options.max_connections,
         options.tls_certificate,
         options.tls_key,
         options.tls_client_ca,
@@ -155,6 +156,7 @@ def _grpc_services(
         options.port,
         options.grpc_socket_path,
         options.max_request_bytes,
+        options.max_connections,
         options.grpc_arguments,
         options.grpc_tls,
     )

@@ -25,6 +25,7 @@ class ServerOptions:
             TensorFlow Serving has them.
         max_request_bytes: Of a request, and of its tensors. Default 16 MiB.
         max_response_bytes: Of an answer. Default 64 MiB.
+        max_connections: At once, of each protocol. Default 4,096.
         request_timeout: Seconds that a request may take. Default 60.
         rest_timeout: Likewise over REST. Default `request_timeout`.
         checks_method_names: As of `ExampleInference`. Default False.
@@ -49,6 +50,7 @@ class ServerOptions:
     metrics_path: str | None = METRICS_PATH
     max_request_bytes: int = 16 << 20
     max_response_bytes: int = 64 << 20
+    max_connections: int = 4096
     request_timeout: float = 60.0
     rest_timeout: float | None = None
     checks_method_names: bool = False

@@ -54,7 +54,7 @@ class Running:
         self.service = Service(self.admission)
         self.health = HealthService()
         gate = Gate(self.admission, timeout, MAX_BYTES, token)
-        self.server = grpc_server(gate, "127.0.0.1", port, None, MAX_BYTES, {}, None)
+        self.server = grpc_server(gate, "127.0.0.1", port, None, MAX_BYTES, 9, {}, None)
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             self.service, self.server
         )

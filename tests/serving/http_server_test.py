@@ -1,17 +1,14 @@
 """The HTTP server below the REST API: its sockets and connections."""
 
 import asyncio
-import contextlib
 import socket
 import sys
 
 import command
 import pytest
+from http_served import REQUEST, serving
 
-from t2t_keras.serving.http_server import HttpServer, listen
-
-WAIT = 60  # Seconds until a test that hangs fails.
-REQUEST = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"
+from t2t_keras.serving.http_server import listen
 
 
 class NoDelay(asyncio.Protocol):
@@ -44,42 +41,6 @@ def test_accepted_connections_send_without_delay(host):
             return option
 
     assert asyncio.run(accept()) != 0
-
-
-@contextlib.asynccontextmanager
-async def serving():
-    """Serves an application that answers by the path, when it may.
-
-    Yields:
-        The server, its port, an event when a request has come whole, and the one that
-        lets it be answered.
-    """
-    (port,) = command.free_ports(1)
-    come, may_answer = asyncio.Event(), asyncio.Event()
-
-    async def app(scope, receive, send):
-        message = {"more_body": True}
-        while message.get("more_body"):
-            message = await receive()
-        if message["type"] == "http.disconnect":
-            return
-        come.set()
-        await may_answer.wait()
-        body = scope["path"].encode()
-        headers = [(b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    server = HttpServer(app, grace=WAIT)
-    running = asyncio.create_task(server.serve(sockets=[listen("127.0.0.1", port)]))
-    while not server.started:
-        await asyncio.sleep(0)
-    try:
-        async with asyncio.timeout(WAIT):
-            yield server, port, come, may_answer
-    finally:
-        server.should_exit = True
-        await running
 
 
 def test_a_client_that_closes_its_side_alone_gets_its_answers():

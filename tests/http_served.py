@@ -1,0 +1,47 @@
+"""The HTTP server below the REST API, in this process, for tests of serving."""
+
+import asyncio
+import contextlib
+
+import command
+
+from t2t_keras.serving.http_server import HttpServer, listen
+
+WAIT = 60  # Seconds until a test that hangs fails.
+REQUEST = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"
+
+
+@contextlib.asynccontextmanager
+async def serving(app=None, max_connections=100, **tls):
+    """Serves an application: by default one that answers by the path, when it may.
+
+    Yields:
+        The server, its port, an event when a request has come whole, and the one that
+        lets it be answered.
+    """
+    (port,) = command.free_ports(1)
+    come, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def by_path(scope, receive, send):
+        message = {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        come.set()
+        await may_answer.wait()
+        body = scope["path"].encode()
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    server = HttpServer(app or by_path, WAIT, max_connections, **tls)
+    running = asyncio.create_task(server.serve(sockets=[listen("127.0.0.1", port)]))
+    while not server.started:
+        await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(WAIT):
+            yield server, port, come, may_answer
+    finally:
+        server.should_exit = True
+        await running
