@@ -8,8 +8,10 @@ import asyncio
 import contextlib
 import os
 import re
+import sys
 import threading
 from collections.abc import Coroutine
+from importlib.metadata import version
 from typing import Any
 
 from absl import flags
@@ -224,6 +226,10 @@ def _channel_arguments() -> dict[str, int | str]:
 
 def run() -> None:
     """Is the console script."""
+    if "--version" in sys.argv[1:]:
+        # No flag: t2t-export has one of this name, which is something else.
+        print(f"t2t-keras: {version('t2t-keras')}\nTensorFlow: {version('tensorflow')}")
+        sys.exit()
     stage.run(main, __name__, [serving, operator_files])
 
 

@@ -7,6 +7,7 @@ import fake_server
 import grpc
 import pytest
 import served
+import tensorflow as tf
 from arithmetic import write_arithmetic
 from google.protobuf import text_encoding
 from registries import WAIT, Log, add_version, factor, registry_of
@@ -208,6 +209,11 @@ def test_files_of_ssl_batching_and_monitoring(versions, certificates, tmp_path):
                     served.prediction(channel).Predict(request, timeout=WAIT)
                 assert raised.value.code().name == "UNAVAILABLE"
         assert running.stop() == 0
+
+
+def test_the_version_is_printed_as_by_tensorflow_model_server():
+    process = command.stage("serve", "--version")
+    assert f"TensorFlow: {tf.__version__}" in process.stdout
 
 
 def test_mistakes_in_the_flags_of_operators(versions, tmp_path):
