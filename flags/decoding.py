@@ -31,14 +31,17 @@ flags.DEFINE_float(
 flags.DEFINE_integer(
     "max_extra_length",
     50,
-    "Maximum number of tokens by which an output may be longer than its input. The "
-    "default is that of the model's preset, as for --beam_size.",
+    "Maximum number of tokens by which an output may be longer than its input, unless "
+    "--min_length or a forced prefix asks for more. The default is that of the model's "
+    "preset, as for --beam_size.",
     1,
 )
 flags.DEFINE_integer(
     "max_output_tokens", 0, "The most tokens of an output, its end too; 0: no limit.", 0
 )
-flags.DEFINE_integer("min_length", 0, "Fewest tokens of an output.", 0)
+flags.DEFINE_integer(
+    "min_length", 0, "Minimum number of tokens in the output, without the end token.", 0
+)
 flags.DEFINE_integer(
     "no_repeat_ngram", 0, "No so many tokens come twice in an output; 0: no rule.", 0
 )

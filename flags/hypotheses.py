@@ -17,6 +17,8 @@ flags.DEFINE_enum(
     "text",
     ["text", "json"],
     "json: an object a line, with the hypotheses, their scores and the status of the "
-    "input (ok, empty, too_long, invalid_utf8); from t2t-translate also the tokens, "
-    "their scores and the alignment of words.",
+    "input (ok; empty; too_long, cut and translated up to there; not translated: "
+    "invalid_utf8, model_error if the model computes numbers that are not finite, "
+    "not_found if no output obeys the rules of the search); from t2t-translate also "
+    "the tokens that were found, their log-probabilities and the alignment of words.",
 )

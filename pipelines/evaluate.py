@@ -6,20 +6,15 @@ t2t-evaluate --hypothesis=FILE --reference=FILE --baseline=FILE
 """
 
 import json
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.pipelines import input_output, stage
-from t2t_keras.pipelines.hypotheses import describe_run, open_translator
-
-if TYPE_CHECKING:
-    from t2t_keras.evaluation.perplexity import Perplexity
-    from t2t_keras.model_dir import ModelDir
+from t2t_keras.pipelines.decoded import decode
+from t2t_keras.pipelines.outcomes import tell_invalid_lines, worst
 
 FLAGS = flags.FLAGS
 
@@ -45,10 +40,15 @@ flags.DEFINE_integer(
 )
 
 
-def main() -> None:
-    """Runs the stage."""
-    from t2t_keras.data.lines import read_lines
+def main() -> int:
+    """Runs the stage.
+
+    Returns:
+        The exit status.
+    """
+    from t2t_keras.data.lines import read_lines, readable
     from t2t_keras.data.preparation import text_path
+    from t2t_keras.decoding.status import INVALID, MODEL_ERROR
     from t2t_keras.evaluation.bleu import (
         check_flavours,
         compare_translations,
@@ -96,40 +96,60 @@ def main() -> None:
             )
     else:
         raise ValueError("Either --model_dir or --hypothesis must be given.")
-    lines = list(read_lines(text))
-    references = list(read_lines(reference_path))
+    lines, references = (
+        list(read_lines(p, strict=False)) for p in (text, reference_path)
+    )
     _check_aligned(text, len(lines), reference_path, len(references))
-    baseline = list(read_lines(FLAGS.baseline)) if FLAGS.baseline else []
+    compared = {reference_path: references}
     if FLAGS.baseline:
-        _check_aligned(
-            Path(FLAGS.baseline), len(baseline), reference_path, len(references)
+        baseline_path = Path(FLAGS.baseline)
+        baseline = list(read_lines(baseline_path, strict=False))
+        _check_aligned(baseline_path, len(baseline), reference_path, len(references))
+        compared[baseline_path] = baseline
+    if FLAGS.hypothesis:
+        compared[text] = lines
+    exits = {0}
+    for file, content in compared.items():
+        exits.add(
+            tell_invalid_lines(
+                str(file), content, "compared with its invalid bytes as U+FFFD"
+            )
         )
-    tokenizer, note = choose_tokenizer(target_lang, FLAGS.bleu_tokenizer, references)
+    readable_references = [readable(line) for line in references]
+    tokenizer, note = choose_tokenizer(
+        target_lang, FLAGS.bleu_tokenizer, readable_references
+    )
     if note and {"bleu", "bleu_lc"} & {*flavours}:
         stage.report(note)
-    hypotheses, perplexity = lines, None
+    hypotheses, decoded = lines, None
     if not FLAGS.hypothesis:
         path = FLAGS.hypothesis_output or f"{FLAGS.model_dir}/hypotheses.{name}.txt"
         record_path = f"{FLAGS.model_dir}/scores.{name}.json"
         for output_path in (path, record_path):
             input_output.check_output(output_path)
-        hypotheses, perplexity, search = _translate(model_dir, lines, references)
+        decoded = decode(model_dir, str(text), lines, references)
+        hypotheses = decoded.hypotheses
         with input_output.open_output(path) as output:
             output.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
+        exits.add(decoded.translated.tell())
+        # A broken model is told of once, and of what is no UTF-8 all has been said.
+        told = {MODEL_ERROR} & decoded.translated.counts.keys()
+        exits.add(decoded.scored.tell(told | {INVALID}))
+    hypotheses = [readable(line) for line in hypotheses]
     scores = score_translations(
-        hypotheses, references, flavours, target_lang, tokenizer
+        hypotheses, readable_references, flavours, target_lang, tokenizer
     )
     for score in scores:
         print(score)
     comparisons = []
-    if perplexity:
-        print(perplexity)
-    if baseline:
+    if decoded:
+        print(decoded.perplexity)
+    if FLAGS.baseline:
         comparisons = compare_translations(
             hypotheses,
-            baseline,
-            references,
+            [readable(line) for line in baseline],
+            readable_references,
             flavours,
             target_lang,
             FLAGS.bootstrap_samples,
@@ -137,10 +157,11 @@ def main() -> None:
         )
         for comparison in comparisons:
             print(comparison)
-    if perplexity:
+    if decoded:
+        perplexity = decoded.perplexity
         record = {
             "source": str(text),
-            **search,
+            **decoded.search,
             "scores": [score._asdict() for score in scores],
             "perplexity": {
                 **perplexity._asdict(),
@@ -148,8 +169,13 @@ def main() -> None:
                 "per_word": perplexity.per_word,
             },
             "comparisons": [comparison._asdict() for comparison in comparisons],
+            "statuses": {
+                "translated": decoded.translated.counts,
+                "perplexity": decoded.scored.counts,
+            },
         }
         write_atomically(record_path, json.dumps(record, indent=2).encode())
+    return worst(exits)
 
 
 def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:
@@ -158,34 +184,6 @@ def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> 
             f"{path} has {lines} lines, but {reference} has {references}: line "
             f"{min(lines, references) + 1} has no counterpart."
         )
-
-
-def _translate(
-    model_dir: "ModelDir", sources: list[str], references: list[str]
-) -> tuple[list[str], "Perplexity", dict[str, Any]]:
-    """Returns translations, perplexity of the references, and what to record."""
-    from t2t_keras.evaluation.perplexity import Perplexity
-
-    translator, loaded = open_translator(model_dir)
-    names = ", ".join(each.weights for each in loaded)
-    stage.report(f"Decoding {len(sources):,} sentences with {names} ...")
-    translator.translate(sources[:1])  # Compiles, which is not decoding.
-    started = time.perf_counter()
-    hypotheses: list[str] = []
-    for start in range(0, len(sources), _REPORT_SENTENCES):
-        found = translator.translate(sources[start : start + _REPORT_SENTENCES])
-        hypotheses += [best[0].text for best in found]
-        seconds = time.perf_counter() - started
-        stage.report(
-            f"{len(hypotheses):,} of {len(sources):,} sentences, "
-            f"{len(hypotheses) / seconds:.1f} sentences/s"
-        )
-    details = translator.details(sources, references)
-    perplexity = Perplexity.of(references, [d.token_scores for d in details])
-    return hypotheses, perplexity, describe_run(translator, loaded)
-
-
-_REPORT_SENTENCES = 2000
 
 
 def run() -> None:

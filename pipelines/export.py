@@ -56,6 +56,7 @@ def main() -> None:
     options = SearchOptions(**decoding.search_options(model_dir.search))
     loaded = [model_dir.load(checkpoint) for checkpoint in FLAGS.checkpoint]
     models = [each.model for each in loaded]
+    _check_weights(models)
     translator = Translator(
         models,
         model_dir.tokenizers,
@@ -103,6 +104,23 @@ def main() -> None:
         f"Wrote {Path(FLAGS.export_dir) / str(newest)}: {size / 1e6:,.1f} MB of "
         f"{FLAGS.weights_dtype} weights."
     )
+
+
+def _check_weights(models: "list[Transformer]") -> None:
+    """Makes sure that no broken model is put to use.
+
+    Raises:
+        FloatingPointError: If a weight is not finite.
+    """
+    import numpy as np
+
+    for model in models:
+        for variable in model.variables:
+            if not np.isfinite(variable.numpy()).all():
+                raise FloatingPointError(
+                    f"{variable.path} holds numbers that are not finite: the model is "
+                    "broken, and is not exported."
+                )
 
 
 def _held_back(model_dir: "ModelDir", side: str) -> list[str]:
@@ -161,9 +179,11 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
 
     Raises:
         RuntimeError: If it does not answer as `t2t-translate` does.
+        FloatingPointError: If the model computes numbers that are not finite.
     """
     import numpy as np
 
+    from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
     from t2t_keras.serving.saved_model import DEFAULT_SIGNATURE, SavedModel
 
     if FLAGS.sample:
@@ -180,6 +200,8 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
         found["status"],
         strict=True,
     ):
+        if best.status == MODEL_ERROR:
+            raise FloatingPointError(f"{BROKEN_MODEL} It is not exported.")
         if (best.text, best.status) != (answer.decode(), status.decode()):
             raise RuntimeError(
                 f"The export translates {sample!r} as {answer.decode()!r} "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,12 @@ def open_translator(
         FLAGS.decode_batch_tokens,
         concurrent_batches=concurrent_batches,
     )
+    if options.min_length > options.max_extra_length + 1:
+        stage.report(
+            f"--min_length={options.min_length} goes before --max_extra_length="
+            f"{options.max_extra_length}: outputs of short lines may be longer than "
+            "that allows."
+        )
     return translator, loaded
 
 
@@ -106,11 +113,21 @@ def as_json(
         details: What else to say of each hypothesis of each sentence, one after the
             other. Default nothing.
     """
+    from t2t_keras.data.lines import readable
+
     more = iter(details or ())
     for source, hypotheses in zip(sources, found, strict=True):
         shown = [
             {"text": text, "score": round(score, 6), **next(more, {})}
             for text, score, _ in hypotheses
         ]
-        entry = {"source": source, "status": hypotheses[0].status, "hypotheses": shown}
-        yield json.dumps(entry, ensure_ascii=False)
+        entry = {
+            "source": readable(source),
+            "status": hypotheses[0].status,
+            "hypotheses": shown,
+        }
+        text = json.dumps(entry, ensure_ascii=False)
+        # To some readers these end a line, and an object is to be one line.
+        yield re.sub(
+            "[\x85\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text
+        )

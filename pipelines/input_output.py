@@ -99,24 +99,32 @@ def is_awaited(path: str) -> bool:
     return path == "-" and not stat.S_ISREG(os.fstat(_standard_input()).st_mode)
 
 
+def name_of(path: str) -> str:
+    """Returns how messages call an input: "standard input", or the file's path."""
+    return "standard input" if path == "-" else path
+
+
 def input_lines(path: str) -> Iterator[str]:
     """Reads the lines that a stage is to work on.
 
     Args:
         path: A file, plain or .gz; "-" is standard input, read as it comes.
 
+    Yields:
+        Each line; `is_text` tells whether it was UTF-8.
+
     Raises:
-        ValueError: If a line is no UTF-8, or standard input is wanted and closed.
+        ValueError: If a file cannot be read, or standard input is wanted and closed.
     """
     from t2t_keras.data.lines import decode_line, read_lines
 
     if path != "-":
-        yield from read_lines(path)
+        yield from read_lines(path, strict=False)
         return
     # Not by sys.stdin: at its end Python would wait for whoever reads there, and abort.
     with open(_standard_input(), "rb", closefd=False) as file:
         for number, line in enumerate(file, 1):
-            yield decode_line(line, "standard input", number)
+            yield decode_line(line, name_of(path), number, strict=False)
 
 
 def check_output(path: str) -> None:

@@ -24,6 +24,7 @@ from absl import flags
 
 from t2t_keras.flags import decoding, paths, speed, streams
 from t2t_keras.pipelines import hypotheses, input_output, stage
+from t2t_keras.pipelines.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree
@@ -42,8 +43,13 @@ _ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
 _WINDOW = 256
 
 
-def main() -> None:
-    """Runs the stage."""
+def main() -> int:
+    """Runs the stage.
+
+    Returns:
+        The exit status.
+    """
+    from t2t_keras.data.linearized import build_tree
     from t2t_keras.data.trees import read_trees, retag, simplify, tree_files
     from t2t_keras.evaluation.parseval import score_brackets
     from t2t_keras.files import write_atomically
@@ -65,15 +71,16 @@ def main() -> None:
         is_awaited = input_output.is_awaited(FLAGS.input)
         with input_output.open_output(FLAGS.output) as output:
             translator, _ = _open_parser()
+            outcomes = _outcomes(translator)
             lines = input_output.input_lines(FLAGS.input)
-            for tree in _parse(translator, lines, not is_awaited):
+            for tree in _parse(translator, lines, outcomes, not is_awaited):
                 output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
                 output.flush()
-        return
+        return outcomes.tell()
     gold = trees_of(FLAGS.trees)
     if FLAGS.parsed:
         print(score_brackets(gold, trees_of([FLAGS.parsed])))
-        return
+        return 0
     name = Path(FLAGS.trees[0]).resolve().name.partition(".")[0]
     directory = Path(FLAGS.model_dir)
     path = f"{directory}/parsed.{name}.trees" if FLAGS.output == "-" else FLAGS.output
@@ -82,10 +89,15 @@ def main() -> None:
         input_output.check_output(output_path)
     translator, loaded = _open_parser()
     sentences = (" ".join(tree.words()) for tree in gold)
+    outcomes = _outcomes(translator)
     parsed: list[Tree] = []
-    for tree in filter(None, _parse(translator, sentences)):
+    for tree, of_gold in zip(
+        _parse(translator, sentences, outcomes), gold, strict=True
+    ):
+        # Without a tree of the model's, a sentence has one without brackets.
+        tree = tree or build_tree(of_gold.words(), "")[0]
         # Their tags are for evalb, which goes by them to tell punctuation.
-        parsed.append(retag(tree, gold[len(parsed)]))
+        parsed.append(retag(tree, of_gold))
         if not len(parsed) % _WINDOW:
             stage.report(f"{len(parsed):,} of {len(gold):,} sentences")
     with input_output.open_output(path) as output:
@@ -101,8 +113,10 @@ def main() -> None:
             "recall": score.recall,
             "f1": score.f1,
         },
+        "statuses": outcomes.counts,
     }
     write_atomically(record_path, json.dumps(record, indent=2).encode())
+    return outcomes.tell()
 
 
 def _open_parser() -> tuple["Translator", list["LoadedModel"]]:
@@ -119,12 +133,21 @@ def _open_parser() -> tuple["Translator", list["LoadedModel"]]:
     return hypotheses.open_translator(model_dir, FLAGS.beam_size, _SEARCH)
 
 
+def _outcomes(translator: "Translator") -> Outcomes:
+    longest = f"{translator.max_input_tokens:,} tokens"
+    return Outcomes(input_output.name_of(FLAGS.input), "parsed", longest)
+
+
 def _parse(
-    translator: "Translator", lines: Iterable[str], wait: bool = True
+    translator: "Translator",
+    lines: Iterable[str],
+    outcomes: Outcomes,
+    wait: bool = True,
 ) -> Iterator["Tree | None"]:
-    """Yields the tree of each line; None for one without words."""
+    """Yields the tree of each line; None if it has no words or cannot be parsed."""
     from t2t_keras.data.linearized import choose_tree
-    from t2t_keras.decoding.translator import windows
+    from t2t_keras.decoding.status import OK, TOO_LONG
+    from t2t_keras.decoding.windows import windows
 
     repaired = 0
     for window in windows(iter(lines), _WINDOW, wait):
@@ -132,7 +155,9 @@ def _parse(
         for words, found in zip(
             sentences, translator.translate(map(" ".join, sentences)), strict=True
         ):
-            if not words:
+            status = found[0].status
+            outcomes.add([status])
+            if status not in (OK, TOO_LONG):
                 yield None
                 continue
             tree, is_whole = choose_tree(words, [one.text for one in found])

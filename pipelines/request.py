@@ -4,7 +4,6 @@ t2t-request --server=localhost:8500 --model_name=NAME --input=FILE --output=FILE
 echo "Hello." | t2t-request --server=localhost:8501 --protocol=rest --model_name=NAME
 """
 
-import collections
 import os
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from absl import flags
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.flags import serving, streams
 from t2t_keras.pipelines import hypotheses, input_output, stage
+from t2t_keras.pipelines.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from t2t_keras.serving.client import Client
@@ -48,12 +48,17 @@ flags.DEFINE_string(
 )
 
 
-def main() -> None:
-    """Runs the stage."""
+def main() -> int:
+    """Runs the stage.
+
+    Returns:
+        The exit status.
+    """
     # gRPC's own log; what matters of it is in the message of the error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     number = 0
-    states: collections.Counter[str] = collections.Counter()
+    name = input_output.name_of(FLAGS.input)
+    outcomes = Outcomes(name, "translated", "the model takes")
     with _client() as client, input_output.open_output(FLAGS.output) as output:
         for sources, found in client.stream(
             input_output.input_lines(FLAGS.input),
@@ -69,8 +74,8 @@ def main() -> None:
             output.writelines(f"{line}\n".encode() for line in lines)
             output.flush()
             number += len(sources)
-            states.update(row[0].status for row in found)
-    _tell(states)
+            outcomes.add(best.status for best, *_ in found)
+    return outcomes.tell()
 
 
 def _client() -> "Client":
@@ -92,20 +97,6 @@ def _client() -> "Client":
         token=serving.read_token(),
         n_best=FLAGS.n_best > 1,
     )
-
-
-def _tell(states: collections.Counter[str]) -> None:
-    """Says which lines were not translated as they are."""
-    from t2t_keras.decoding.text_search import EMPTY, INVALID, OK, TOO_LONG
-
-    told = {
-        TOO_LONG: "were longer than the model takes and were translated up to there",
-        INVALID: "were no valid text for the model and were not translated",
-    }
-    for state, count in sorted(states.items()):
-        if state not in (OK, EMPTY):
-            happened = told.get(state, f"have the status {state}")
-            stage.report(f"{count:,} lines {happened}.")
 
 
 def run() -> None:

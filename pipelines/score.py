@@ -3,13 +3,18 @@
 t2t-score --model_dir=DIR --translations=FILE --input=FILE
 
 Writes a line for each pair: the log-probability of the translation, and after a tab
-that of each of its tokens, the end's last.
+that of each of its tokens, the end's last. A pair that was not scored as it stands has
+a third column, its status: too_long (either side is cut after 1,024 tokens; what was
+cut has no end to score), invalid_utf8 or model_error (not scored: no numbers).
 """
+
+from typing import Any
 
 from absl import flags
 
 from t2t_keras.flags import decoding, paths, streams
 from t2t_keras.pipelines import input_output, stage
+from t2t_keras.pipelines.outcomes import Outcomes, tell_invalid_lines
 
 FLAGS = flags.FLAGS
 
@@ -18,9 +23,14 @@ flags.DEFINE_string("translations", None, "Translations of --input, line by line
 _PAIRS = 2048
 
 
-def main() -> None:
-    """Runs the stage."""
-    from t2t_keras.data.corpora import TextCorpus
+def main() -> int:
+    """Runs the stage.
+
+    Returns:
+        The exit status.
+    """
+    from t2t_keras.data.lines import align_lines, read_lines
+    from t2t_keras.decoding.status import EMPTY, INVALID, OK
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
     from t2t_keras.training.metrics import perplexity_of
@@ -34,30 +44,37 @@ def main() -> None:
         model_dir.tokenizers,
         batch_tokens=FLAGS.decode_batch_tokens,
     )
-    # Which reads pairs, and names the line where one file is longer.
-    corpus = TextCorpus(
-        "", "", {"train": [FLAGS.input]}, {"train": [FLAGS.translations]}
-    )
-    pairs = list(corpus.read("train"))
+    paths = (FLAGS.input, FLAGS.translations)
+    lines = (read_lines(path, strict=False) for path in paths)
+    pairs = list(align_lines(next(lines), next(lines), *paths))
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    longest = f"{translator.max_input_tokens:,} tokens"
+    outcomes = Outcomes(FLAGS.input, "scored", longest)
     total, tokens = 0.0, 0
     with input_output.open_output(FLAGS.output) as output:
         for start in range(0, len(pairs), _PAIRS):
-            part = pairs[start : start + _PAIRS]
-            for _, scores, _ in translator.details(
-                [source for source, _ in part], [target for _, target in part]
-            ):
+            part = slice(start, start + _PAIRS)
+            found = translator.score(sources[part], targets[part])
+            outcomes.add(status for _, status in found)
+            for (_, scores, _), status in found:
                 total += sum(scores)
                 tokens += len(scores)
-                each = " ".join(f"{score:.4f}" for score in scores)
-                output.write(f"{sum(scores):.4f}\t{each}\n".encode())
-    stage.report(
-        stage.describe(
-            pairs=len(pairs),
-            tokens=tokens,
-            log_probability=f"{total:.2f}",
-            perplexity=f"{perplexity_of(-total / max(tokens, 1)):.3f}",
-        )
-    )
+                is_scored = bool(scores) or status == EMPTY
+                columns = [
+                    f"{sum(scores):.4f}" if is_scored else "",
+                    " ".join(f"{score:.4f}" for score in scores),
+                ]
+                if status not in (OK, EMPTY):
+                    columns.append(status)
+                output.write(("\t".join(columns) + "\n").encode())
+    figures: dict[str, Any] = {"pairs": len(pairs), "tokens": tokens}
+    if tokens:
+        figures["log_probability"] = f"{total:.2f}"
+        figures["perplexity"] = f"{perplexity_of(-total / tokens):.3f}"
+    stage.report(stage.describe(**figures))
+    for path, side in zip(paths, (sources, targets), strict=True):
+        tell_invalid_lines(path, side, "not scored")
+    return outcomes.tell(told={INVALID})
 
 
 def run() -> None:

@@ -102,13 +102,6 @@ def _guarded(
         with _quiet_start(), _without_pictures():
             import tensorflow  # noqa: F401
         return (main(arguments) if takes_arguments else main()) or 0
-    except ValueError as error:
-        if not _is_own(error):
-            status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
-        else:
-            status, message = EXIT_USAGE, str(error)
-    except WrongBackend as error:
-        status, message = EXIT_USAGE, str(error)
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing can be told to them.
         return EXIT_FAILURE
@@ -116,8 +109,11 @@ def _guarded(
         status, message = EXIT_INTERRUPTED, "interrupted"
     except Exception as error:
         status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
-    if logging.level_debug():
-        traceback.print_exc()
+        is_mistake = isinstance(error, ValueError) and _is_own(error)
+        if is_mistake or isinstance(error, WrongBackend):
+            status, message = EXIT_USAGE, str(error)
+        if logging.level_debug():
+            traceback.print_exc()
     report(f"error: {message}")
     if status == EXIT_FAILURE and not logging.level_debug():
         report("--verbosity=1 shows where it happened.")

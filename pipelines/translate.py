@@ -4,17 +4,12 @@ t2t-translate --model_dir=DIR --input=FILE --output=FILE
 echo "Hello." | t2t-translate --model_dir=DIR
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
 from absl import flags
 
 from t2t_keras.flags import decoding, paths, speed, streams
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.pipelines import hypotheses, input_output, stage
-
-if TYPE_CHECKING:
-    from t2t_keras.decoding.translator import Translation, Translator
+from t2t_keras.pipelines.outcomes import Outcomes
 
 FLAGS = flags.FLAGS
 
@@ -23,9 +18,13 @@ flags.DEFINE_bool(
 )
 
 
-def main() -> None:
-    """Runs the stage."""
-    from t2t_keras.decoding.translator import windows
+def main() -> int:
+    """Runs the stage.
+
+    Returns:
+        The exit status.
+    """
+    from t2t_keras.decoding.windows import windows
     from t2t_keras.model_dir import ModelDir
 
     input_output.check_output(FLAGS.output)
@@ -34,25 +33,29 @@ def main() -> None:
         stage.answer_soon()
     model_dir = ModelDir(FLAGS.model_dir)
     translator, _ = hypotheses.open_translator(model_dir, FLAGS.n_best)
+    outcomes = Outcomes(
+        input_output.name_of(FLAGS.input),
+        "translated",
+        f"{translator.max_input_tokens:,} tokens",
+    )
     lines = input_output.input_lines(FLAGS.input)
     number = 0
     with input_output.open_output(FLAGS.output) as output:
         for window in windows(lines, _WINDOW, wait=not is_awaited):
             sources, prefixes = _split(window) if FLAGS.with_prefix else (window, None)
-            found = translator.translate(sources, prefixes)
             if FLAGS.output_format == "json":
-                details = _details(translator, sources, found)
+                in_detail = translator.translate_in_detail(sources, prefixes)
+                found = [[one for one, _ in row] for row in in_detail]
+                details = (one._asdict() for row in in_detail for _, one in row)
                 texts = hypotheses.as_json(sources, found, details)
             else:
+                found = translator.translate(sources, prefixes)
                 texts = hypotheses.as_text(found, number + 1)
             output.writelines(f"{text}\n".encode() for text in texts)
             output.flush()
             number += len(window)
-    if translator.truncated:
-        stage.report(
-            f"{translator.truncated:,} lines were longer than "
-            f"{translator.max_input_tokens:,} tokens and were translated up to there."
-        )
+            outcomes.add(best.status for best, *_ in found)
+    return outcomes.tell()
 
 
 _WINDOW = 2048
@@ -62,19 +65,6 @@ def _split(lines: list[str]) -> tuple[list[str], list[str]]:
     """Divides lines at their first tab."""
     pairs = [line.partition("\t") for line in lines]
     return [source for source, _, _ in pairs], [prefix for _, _, prefix in pairs]
-
-
-def _details(
-    translator: "Translator", sources: list[str], found: "list[list[Translation]]"
-) -> Iterator[dict[str, Any]]:
-    # All hypotheses of a window are looked at together.
-    pairs = [
-        (source, hypothesis.text)
-        for source, row in zip(sources, found, strict=True)
-        for hypothesis in row
-    ]
-    for details in translator.details([s for s, _ in pairs], [t for _, t in pairs]):
-        yield details._asdict()
 
 
 def run() -> None:

@@ -30,6 +30,7 @@ def main() -> None:
     from t2t_keras.analysis.attention_plot import draw_heat_maps, draw_lines
     from t2t_keras.analysis.explorer import explorer_page
     from t2t_keras.decoding.options import SearchOptions
+    from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.files import directory_at, write_atomically
     from t2t_keras.model_dir import ModelDir
@@ -49,7 +50,9 @@ def main() -> None:
         most = min(options["max_output_tokens"] or MAX_TOKENS, MAX_TOKENS)
         options["max_output_tokens"] = most
         translator = Translator(model, model_dir.tokenizers, SearchOptions(**options))
-        target = translator.translate([FLAGS.source_text])[0][0].text
+        target, _, status = translator.translate([FLAGS.source_text])[0][0]
+        if status == MODEL_ERROR:
+            raise FloatingPointError(BROKEN_MODEL)
         if not target:
             raise ValueError(
                 "The model's translation has no words. --target_text gives another."

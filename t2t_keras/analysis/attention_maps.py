@@ -1,6 +1,7 @@
 """What every head of a model attends to in one sentence and its translation."""
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -63,6 +64,7 @@ def attention_maps(
 
     Raises:
         ValueError: If a side has no tokens, or more than `MAX_TOKENS`.
+        FloatingPointError: If the model computes numbers that are not finite.
     """
     source_ids = [*_ids(tokenizers.source, source, "The sentence"), EOS_ID]
     target_ids = [BOS_ID, *_ids(tokenizers.target, target, "The translation")]
@@ -84,8 +86,13 @@ def attention_maps(
     }
     everywhere = [attention for kind in KINDS for attention in attentions[kind]]
     with _recorded(everywhere) as seen:
-        model(
+        logits = model(
             {"source": tf.constant([source_ids]), "target": tf.constant([target_ids])}
+        )
+    arrays = [tf.cast(logits, tf.float32), *itertools.chain(*seen.values())]
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise FloatingPointError(
+            "The model is broken: it computes numbers that are not finite."
         )
     return [
         AttentionMap(kind, number, *tokens[kind], *seen[id(attention)])

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
-from t2t_keras.data.lines import read_lines
+from t2t_keras.data.lines import align_lines, read_lines
 from t2t_keras.data.streams import Streams
 
 Pair = tuple[str, str]
@@ -103,16 +103,7 @@ class TextCorpus:
         return read_lines(path, self._streams.open(path))
 
     def _read_aligned(self, source: str, target: str) -> Iterator[Pair]:
-        sources, targets = self._lines(source), self._lines(target)
-        number = 0
-        for line in sources:
-            number += 1
-            counterpart = next(targets, None)
-            if counterpart is None:
-                raise _misaligned(source, number, target)
-            yield line, counterpart
-        if next(targets, None) is not None:
-            raise _misaligned(target, number + 1, source)
+        return align_lines(self._lines(source), self._lines(target), source, target)
 
     def _read_tsv(self, path: str) -> Iterator[Pair]:
         for number, line in enumerate(self._lines(path), 1):
@@ -127,13 +118,6 @@ class TextCorpus:
                     "--train_source and --train_target."
                 )
             yield columns[0], columns[1]
-
-
-def _misaligned(longer: str, number: int, shorter: str) -> ValueError:
-    return ValueError(
-        f"{longer}:{number}: this line has no counterpart: {shorter} ends after "
-        f"{number - 1} lines. Both files of a pair must have the same number of lines."
-    )
 
 
 class TfdsCorpus:

@@ -14,7 +14,8 @@ def top_k(x: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     blocks': no other block can hold one of the k.
 
     Args:
-        x: `[..., size]` float, of a static size; no number is a NaN.
+        x: `[..., size]` float, of a static size. Of rows with a NaN nothing is promised
+            but that the places exist.
         k: At most `size`.
 
     Returns:
@@ -24,7 +25,9 @@ def top_k(x: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     size = x.shape[-1]
     blocks = -(-size // _BLOCK)
     if blocks < 2 * k:
-        return tuple(tf.math.top_k(x, k))
+        # Where all are wanted, TensorFlow sorts, and needs numbers that have an order.
+        ordered = tf.where(tf.math.is_nan(x), -float("inf"), x) if k == size else x
+        return tuple(tf.math.top_k(ordered, k))
     result = tf.concat([tf.shape(x)[:-1], [k]], axis=0)
     if blocks * _BLOCK > size:
         padding = [[0, 0]] * (x.shape.rank - 1) + [[0, blocks * _BLOCK - size]]
@@ -38,7 +41,7 @@ def top_k(x: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     near = tf.reshape(tf.gather(x, chosen, batch_dims=1), [-1, k * _BLOCK])
     greatest, places = tf.math.top_k(near, k)
     block = tf.gather(chosen, places // _BLOCK, batch_dims=1)
-    places = block * _BLOCK + places % _BLOCK
+    places = tf.minimum(block * _BLOCK + places % _BLOCK, size - 1)
     return tf.reshape(greatest, result), tf.reshape(places, result)
 
 
@@ -50,10 +53,11 @@ def log_sum_exp(x: tf.Tensor) -> tf.Tensor:
     is as exact as any.
 
     Args:
-        x: `[..., size]` float32, finite.
+        x: `[..., size]` float32.
 
     Returns:
-        `[..., 1]` float32.
+        `[..., 1]` float32, not finite if x holds a NaN, an infinity, or nothing but
+        negative infinities.
     """
     greatest_share = tf.reduce_max(tf.nn.softmax(x), axis=-1, keepdims=True)
     return tf.reduce_max(x, axis=-1, keepdims=True) - tf.math.log(greatest_share)

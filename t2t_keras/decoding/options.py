@@ -10,8 +10,8 @@ class SearchOptions:
     Args:
         beam_size: Number of beams; 1 is greedy search. Default 4.
         length_penalty: Exponent of the length penalty. Default 0.6.
-        max_extra_length: How many tokens longer than its source an output may be.
-            Default 50.
+        max_extra_length: How many tokens longer than its source an output may be,
+            unless `min_length` or a prefix asks for more. Default 50.
         max_output_tokens: The most tokens of an output, its end counted, however long
             its source; 0 for no such limit. Default 0.
         n_best: How many hypotheses must be the best that there are. Default 1.

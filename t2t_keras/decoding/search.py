@@ -7,6 +7,7 @@ encoder's keys and values are shared by all beams. Greedy search is a beam of 1;
 sampling is a beam whose members take no notice of each other.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -16,6 +17,17 @@ from t2t_keras.decoding.best import log_sum_exp, top_k
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.token_history import (
+    IDS,
+    LOG_PROBS,
+    History,
+    blank,
+    choose,
+    clear,
+    join,
+    pad,
+    select,
+)
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID
 
 
@@ -25,11 +37,17 @@ class Hypotheses(NamedTuple):
     Attributes:
         ids: `[batch, beam, length]` int32, without start and end, 0 for padding; the
             best first.
-        scores: `[batch, beam]` float32, log-probability over length penalty.
+        scores: `[batch, beam]` float32, log-probability over length penalty. NaN in all
+            of a row for which the models computed numbers that are not finite: nothing
+            has been found for it. -1e9 or less where there is no further hypothesis.
+        token_scores: `[batch, beam, length]` float32, the log-probability of each
+            token, then of the end unless the hypothesis was cut off before it; NaN for
+            padding. None unless asked for.
     """
 
     ids: tf.Tensor
     scores: tf.Tensor
+    token_scores: tf.Tensor | None = None
 
 
 class _State(NamedTuple):
@@ -43,9 +61,10 @@ class _State(NamedTuple):
         cache: Keys and values, as of `Ensemble.start`.
         ancestors: `[rows, beam, step * beam]` bool, the cached positions that each
             beam descends from.
-        ids: `[rows, beam, step]` int32, tokens of the beams.
-        log_probs: `[rows, beam]` float32, theirs.
-        done_ids: `[rows, beam, step]` int32, tokens of the finished hypotheses.
+        tokens: Those of the beams.
+        log_probs: `[rows, beam]` float32, theirs; NaN in a row that is given up, since
+            the models computed numbers that are not finite.
+        done_tokens: Those of the finished hypotheses.
         done_scores: `[rows, beam]` float32, theirs.
     """
 
@@ -55,9 +74,9 @@ class _State(NamedTuple):
     prefix: tf.Tensor
     cache: Any
     ancestors: tf.Tensor
-    ids: tf.Tensor
+    tokens: History
     log_probs: tf.Tensor
-    done_ids: tf.Tensor
+    done_tokens: History
     done_scores: tf.Tensor
 
 
@@ -72,6 +91,13 @@ def length_penalty_of(length: tf.Tensor, alpha: float) -> tf.Tensor:
         float32 of the shape of `length`.
     """
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+
+
+class _Found(NamedTuple):
+    """The results of the whole batch, as of `Hypotheses`."""
+
+    tokens: History
+    scores: tf.Tensor
 
 
 class _Choice(NamedTuple):
@@ -94,6 +120,7 @@ def search(
     options: SearchOptions,
     prefix: tf.Tensor | None = None,
     row_seeds: tf.Tensor | None = None,
+    with_token_scores: bool = False,
 ) -> Hypotheses:
     """Finds the likeliest translations, or draws some. To be called in a `tf.function`.
 
@@ -108,6 +135,8 @@ def search(
             Default none.
         row_seeds: `[batch]` int32, what draws of a sentence depend on beside the seed.
             Default the places in the batch.
+        with_token_scores: Whether to keep the log-probability of each token. Default
+            False.
 
     Returns:
         `beam_size` hypotheses of each row, the best first. One that reached its
@@ -118,7 +147,7 @@ def search(
     if prefix is None:
         prefix = tf.zeros([batch, 0], tf.int32)
     limit = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
-    limit += options.max_extra_length
+    limit = tf.maximum(limit + options.max_extra_length, options.min_length + 1)
     if options.max_output_tokens:
         limit = tf.minimum(limit, options.max_output_tokens)
     limit = tf.maximum(limit, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
@@ -133,15 +162,18 @@ def search(
             )
         if options.no_repeat_ngram:
             constrained = constraints.forbid_repeated_ngrams(
-                constrained, state.ids, options.no_repeat_ngram
+                constrained, state.tokens[IDS], options.no_repeat_ngram
             )
         return constraints.force(constrained, logits, step, state.prefix)
 
-    def choose_best(logits: tf.Tensor, step: tf.Tensor, state: _State) -> _Choice:
-        log_sum = log_sum_exp(logits)
+    def choose_best(
+        logits: tf.Tensor, log_sum: tf.Tensor, step: tf.Tensor, state: _State
+    ) -> _Choice:
         # The best of each beam are picked before anything is normalized.
         best, tokens = top_k(constrain(logits, step, state), candidates)
         log_probs = state.log_probs[:, :, tf.newaxis] + best - log_sum
+        # NaN has no place in an order.
+        log_probs = tf.where(tf.math.is_finite(log_sum), log_probs, 2 * IMPOSSIBLE)
         # [rows, beam, candidates] -> [rows, beam * candidates]
         flat = [tf.shape(log_probs)[0], beam_size * candidates]
         log_probs, chosen = tf.math.top_k(
@@ -150,34 +182,44 @@ def search(
         tokens = tf.gather(tf.reshape(tokens, flat), chosen, batch_dims=1)
         return _Choice(chosen // candidates, tokens, log_probs)
 
-    def choose_at_random(logits: tf.Tensor, step: tf.Tensor, state: _State) -> _Choice:
+    def choose_at_random(
+        logits: tf.Tensor, log_sum: tf.Tensor, step: tf.Tensor, state: _State
+    ) -> _Choice:
         constrained = constrain(logits, step, state)
+        constrained = tf.where(tf.math.is_finite(log_sum), constrained, 0.0)
         tokens = sampling.draw(constrained, step, state.seed, options)
         # What counts is the likelihood under the model, whatever was drawn from.
-        log_probs = tf.gather(tf.nn.log_softmax(logits), tokens, batch_dims=2)
+        log_probs = tf.gather(logits, tokens, batch_dims=2) - log_sum[:, :, 0]
+        log_probs = tf.where(tf.math.is_finite(log_probs), log_probs, 2 * IMPOSSIBLE)
         parents = tf.zeros_like(tokens) + tf.range(beam_size)
         return _Choice(parents, tokens, state.log_probs + log_probs)
 
-    choose = choose_at_random if options.sample else choose_best
+    choose_next = choose_at_random if options.sample else choose_best
 
     def search_step(step: tf.Tensor, state: _State) -> _State:
         previous = tf.cond(
             step > 0,
-            lambda: state.ids[:, :, -1],
+            lambda: state.tokens[IDS][:, :, -1],
             lambda: tf.fill(tf.shape(state.log_probs), BOS_ID),
         )
         previous = tf.ensure_shape(previous, [None, beam_size])
         itself = tf.eye(beam_size, batch_shape=[tf.shape(previous)[0]], dtype=tf.bool)
         ancestors = tf.concat([state.ancestors, itself], axis=2)
         logits, cache = ensemble.step(previous, step, ancestors, state.cache)
-        choice = choose(logits, step, state)
-        ids = tf.concat(
-            [
-                tf.gather(state.ids, choice.parents, batch_dims=1),
-                choice.tokens[:, :, tf.newaxis],
-            ],
-            axis=2,
+        # Which a beam of 1 may lose on its way.
+        logits = tf.ensure_shape(logits, [None, beam_size, ensemble.vocab_size])
+        log_sum = log_sum_exp(logits)
+        # One that is not finite tells that some of the logits are not.
+        is_live = state.log_probs > IMPOSSIBLE / 2
+        is_broken = tf.reduce_any(
+            is_live & ~tf.math.is_finite(log_sum[:, :, 0]), axis=1, keepdims=True
         )
+        choice = choose_next(logits, log_sum, step, state)
+        new = {IDS: choice.tokens[:, :, tf.newaxis]}
+        if with_token_scores:
+            before = tf.gather(state.log_probs, choice.parents, batch_dims=1)
+            new[LOG_PROBS] = (choice.log_probs - before)[:, :, tf.newaxis]
+        tokens = join(select(state.tokens, choice.parents), new, axis=2)
 
         ends = choice.tokens == EOS_ID
         scores = choice.log_probs / length_penalty_of(step + 1, options.length_penalty)
@@ -188,11 +230,8 @@ def search(
         done_scores = tf.concat(
             [state.done_scores, tf.where(is_finished, scores, IMPOSSIBLE)], axis=1
         )
-        done_ids = tf.concat(
-            [tf.pad(state.done_ids, [[0, 0], [0, 0], [0, 1]]), ids], axis=1
-        )
         done_scores, kept = tf.math.top_k(done_scores, beam_size)
-        done_ids = tf.gather(done_ids, kept, batch_dims=1)
+        done_tokens = select(join(pad(state.done_tokens, 1), tokens, axis=1), kept)
 
         alive = tf.where(ends, 2 * IMPOSSIBLE, choice.log_probs)
         if options.sample:  # Each keeps its place, and its own draws.
@@ -204,56 +243,60 @@ def search(
         return state._replace(
             cache=cache,
             ancestors=tf.gather(ancestors, parents, batch_dims=1),
-            ids=tf.gather(ids, kept, batch_dims=1),
-            log_probs=alive_log_probs,
-            done_ids=done_ids,
+            tokens=select(tokens, kept),
+            log_probs=tf.where(is_broken, math.nan, alive_log_probs),
+            done_tokens=done_tokens,
             done_scores=done_scores,
         )
 
     def is_unfinished(step: tf.Tensor, state: _State) -> tf.Tensor:
         """Tells which rows may still find something better, `[rows]` bool."""
+        may_go_on = (step < state.limit) & ~tf.math.is_nan(state.log_probs[:, 0])
         if options.sample:
             alive = tf.reduce_any(state.log_probs > IMPOSSIBLE / 2, axis=1)
-            return (step < state.limit) & alive
+            return may_go_on & alive
         if beam_size == 1:  # Greedy search ends with its sentence.
-            return (step < state.limit) & (state.done_scores[:, 0] < IMPOSSIBLE / 2)
+            return may_go_on & (state.done_scores[:, 0] < IMPOSSIBLE / 2)
         most = length_penalty_of(state.limit, options.length_penalty)
         reachable = state.log_probs[:, 0] / most
         worst = state.done_scores[:, options.n_best - 1]
-        return (step < state.limit) & (reachable > worst)
+        return may_go_on & (reachable > worst)
 
     def record(
-        step: tf.Tensor, state: _State, found: Hypotheses, rows: tf.Tensor
-    ) -> Hypotheses:
+        step: tf.Tensor, state: _State, found: _Found, rows: tf.Tensor
+    ) -> _Found:
         """Writes the results of some rows into those of the whole batch."""
         unfinished = state.log_probs / length_penalty_of(step, options.length_penalty)
         if options.sample:  # Every draw counts, those that were cut off too.
             scores = tf.concat([state.done_scores, unfinished], axis=1)
-            ids = tf.concat([state.done_ids, state.ids], axis=1)
             scores, kept = tf.math.top_k(scores, beam_size)
-            ids = tf.gather(ids, kept, batch_dims=1)
+            tokens = select(join(state.done_tokens, state.tokens, axis=1), kept)
         else:
             # A row that was cut off before any end has unfinished hypotheses only.
             none_done = state.done_scores[:, :1] < IMPOSSIBLE / 2
             scores = tf.where(none_done, unfinished, state.done_scores)
-            ids = tf.where(none_done[:, :, tf.newaxis], state.ids, state.done_ids)
-        ids = tf.where(ids == EOS_ID, PAD_ID, ids)
-        ids = tf.pad(
-            tf.boolean_mask(ids, rows), [[0, 0], [0, 0], [0, steps - tf.shape(ids)[2]]]
+            tokens = choose(
+                none_done[:, :, tf.newaxis], state.tokens, state.done_tokens
+            )
+        is_broken = tf.math.is_nan(state.log_probs[:, 0])
+        scores = tf.where(is_broken[:, tf.newaxis], math.nan, scores)
+        tokens = clear(tokens, is_broken)
+        tokens[IDS] = tf.where(tokens[IDS] == EOS_ID, PAD_ID, tokens[IDS])
+        now = tf.nest.map_structure(
+            lambda x: tf.boolean_mask(x, rows), _Found(tokens, scores)
         )
+        now = now._replace(tokens=pad(now.tokens, steps - step))
         place = tf.boolean_mask(state.row, rows)[:, tf.newaxis]
-        scores = tf.boolean_mask(scores, rows)
-        return Hypotheses(
-            tf.tensor_scatter_nd_update(found.ids, place, ids),
-            tf.tensor_scatter_nd_update(found.scores, place, scores),
+        return tf.nest.map_structure(
+            lambda all_, x: tf.tensor_scatter_nd_update(all_, place, x), found, now
         )
 
-    def body(step: tf.Tensor, state: _State, found: Hypotheses) -> Any:
+    def body(step: tf.Tensor, state: _State, found: _Found) -> Any:
         state = search_step(step, state)
         step += 1
         unfinished = is_unfinished(step, state)
 
-        def leave() -> tuple[_State, Hypotheses]:
+        def leave() -> tuple[_State, _Found]:
             stay = tf.where(unfinished)[:, 0]
             shrunk = tf.nest.map_structure(lambda x: tf.gather(x, stay), state)
             return shrunk, record(step, state, found, ~unfinished)
@@ -271,12 +314,12 @@ def search(
         prefix=prefix,
         cache=ensemble.start(source),
         ancestors=tf.zeros([batch, beam_size, 0], tf.bool),
-        ids=tf.zeros([batch, beam_size, 0], tf.int32),
+        tokens=blank([batch, beam_size, 0], with_token_scores),
         log_probs=beams + tf.one_hot(0, beam_size, 0.0, others),
-        done_ids=tf.zeros([batch, beam_size, 0], tf.int32),
+        done_tokens=blank([batch, beam_size, 0], with_token_scores),
         done_scores=beams + IMPOSSIBLE,
     )
-    found = Hypotheses(tf.zeros([batch, beam_size, steps], tf.int32), beams)
+    found = _Found(blank([batch, beam_size, steps], with_token_scores), beams)
     # Rows leave (axis 0), and what has a third axis grows along it.
     invariants = tf.nest.map_structure(
         lambda x: tf.TensorShape(
@@ -290,4 +333,4 @@ def search(
         (tf.constant(0), state, found),
         shape_invariants=invariants,
     )
-    return found
+    return Hypotheses(found.tokens[IDS], found.scores, found.tokens.get(LOG_PROBS))

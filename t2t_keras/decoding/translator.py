@@ -1,53 +1,23 @@
 """From sentences to translations, in batches of similar length, in order."""
 
-import queue
-import threading
+import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.decoding.constraints import IMPOSSIBLE
+from t2t_keras.decoding.details import DetailReader, Details, Scored
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.scoring import TokenScores, align_words
+from t2t_keras.decoding.scoring import TokenScores
 from t2t_keras.decoding.search import Hypotheses
-from t2t_keras.decoding.text_search import EMPTY, TOO_LONG, TextSearch
+from t2t_keras.decoding.status import MODEL_ERROR, TOO_LONG
+from t2t_keras.decoding.text_search import TextSearch, is_searched
+from t2t_keras.decoding.translations import Found, Translation, read_hypotheses
+from t2t_keras.decoding.windows import windows
 from t2t_keras.transformer import Transformer
-
-_Found = tuple[np.ndarray, np.ndarray]
-"""Texts and scores of a batch's hypotheses."""
-
-
-class Translation(NamedTuple):
-    """One hypothesis for one sentence.
-
-    Attributes:
-        text: The translation; empty for an empty sentence.
-        score: Log-probability over length penalty; 0 for an empty sentence.
-        status: As of `text_search`.
-    """
-
-    text: str
-    score: float
-    status: str = "ok"
-
-
-class Details(NamedTuple):
-    """A translation, token by token.
-
-    Attributes:
-        tokens: The text of its tokens.
-        token_scores: The log-probability of each, the end's last.
-        alignment: For each of its words the word of the source that it comes from:
-            pairs of source and target, numbered from 0.
-    """
-
-    tokens: list[str]
-    token_scores: list[float]
-    alignment: list[tuple[int, int]]
 
 
 class Translator:
@@ -59,12 +29,12 @@ class Translator:
         options: How to search. Default `SearchOptions()`.
         batch_tokens: The most source positions of a batch, padding included.
             Default 2,048.
-        max_input_tokens: A longer sentence is cut after this many tokens. Default
-            1,024.
+        max_input_tokens: A longer sentence, prefix or given translation is cut after
+            this many tokens. Default 1,024.
         concurrent_batches: How many batches are searched at once. Default 1.
 
     Attributes:
-        truncated: Number of sentences that were cut so far.
+        truncated: Number of sentences that were cut so far, or their prefixes.
     """
 
     def __init__(
@@ -92,13 +62,17 @@ class Translator:
         )
         ids = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
 
-        @tf.function(
-            input_signature=[ids, ids, tf.TensorSpec([None], tf.int32)], autograph=False
-        )
-        def search_batch(
-            source: tf.RaggedTensor, prefix: tf.RaggedTensor, row_seeds: tf.Tensor
-        ) -> Hypotheses:
-            return text_search.search(source, prefix, row_seeds)
+        def searching(with_token_scores: bool) -> Callable[..., Hypotheses]:
+            def search_batch(
+                source: tf.RaggedTensor, prefix: tf.RaggedTensor, row_seeds: tf.Tensor
+            ) -> Hypotheses:
+                return text_search.search(source, prefix, row_seeds, with_token_scores)
+
+            return tf.function(
+                search_batch,
+                input_signature=[ids, ids, tf.TensorSpec([None], tf.int32)],
+                autograph=False,
+            )
 
         @tf.function(input_signature=[ids, ids], autograph=False)
         def score_batch(
@@ -106,7 +80,9 @@ class Translator:
         ) -> TokenScores:
             return text_search.score(source, target)
 
-        self._search = search_batch
+        # Each is traced when it is first called.
+        self._search = searching(with_token_scores=False)
+        self._search_in_detail = searching(with_token_scores=True)
         self._score = score_batch
 
     def translate(
@@ -115,50 +91,102 @@ class Translator:
         """Translates sentences together; results are in their order.
 
         Args:
-            sentences: Any number of sentences, empty ones among them.
+            sentences: Any number of sentences, empty ones among them. What is no text,
+                since it holds half a surrogate pair, is not translated.
             prefixes: What each translation is to begin with. Default nothing.
 
         Returns:
             For each sentence its hypotheses, the best first: at most `n_best`, and
-            at least one.
+            at least one, whatever becomes of it.
+
+        Raises:
+            ValueError: If there are not as many prefixes.
         """
-        sentences = list(sentences)
-        results = [[Translation("", 0.0, EMPTY)] for _ in sentences]
-        if not sentences:
-            return results
-        ids, status = self._text_search.read(tf.constant(sentences))
+        _, rows = self._find(sentences, prefixes, self._search)
+        return [[found.translation for found in row] for row in rows]
+
+    def translate_in_detail(
+        self, sentences: Iterable[str], prefixes: Iterable[str] | None = None
+    ) -> list[list[tuple[Translation, Details]]]:
+        """Translates sentences, and tells of the very tokens that were found.
+
+        Their scores add up to a translation's score times its length penalty.
+
+        Args:
+            sentences: As of `translate`.
+            prefixes: As of `translate`.
+
+        Returns:
+            What `translate` does, each with its details.
+
+        Raises:
+            ValueError: As of `translate`.
+        """
+        source, rows = self._find(sentences, prefixes, self._search_in_detail)
+        places = [number for number, row in enumerate(rows) for _ in row]
+        found = [hypothesis for row in rows for hypothesis in row]
+        if not found:
+            return []
+        target = tf.RaggedTensor.from_row_lengths(
+            np.concatenate([each.ids for each in found]),
+            [len(each.ids) for each in found],
+        )
+        details = [Details([], [], []) for _ in found]
+        is_wanted = target.row_lengths().numpy() > 0
+        for index, source_ids, target_ids, _, attention in self._looked_at(
+            tf.gather(source, places), target, is_wanted
+        ):
+            scores = found[index].token_scores
+            details[index] = self._details.read(
+                source_ids, target_ids, scores, attention
+            )
+        of_all = zip((each.translation for each in found), details, strict=True)
+        return [list(itertools.islice(of_all, len(row))) for row in rows]
+
+    def _find(
+        self,
+        sentences: Iterable[str],
+        prefixes: Iterable[str] | None,
+        search: Callable[..., Hypotheses],
+    ) -> tuple[tf.RaggedTensor, list[list[Found]]]:
+        """Searches in batches; returns the sentences' ids, and what was found of each.
+
+        Each has at least one translation, whose status tells if it is none.
+        """
+        text, prefix_text = _encoded(sentences, prefixes)
+        ids, status = self._text_search.read(text)
+        prefix = self._text_search.read_translations(prefix_text)
+        status = self._text_search.with_prefix(status, prefix.status)
         stated = [value.decode() for value in status.numpy()]
         self.truncated += stated.count(TOO_LONG)
-        begun = self._target_ids(prefixes, len(sentences))
+        results = [[Found(Translation("", 0.0, value))] for value in stated]
         # A sentence draws the same whatever else is translated with it.
-        seeds = np.arange(self._drawn, self._drawn + len(sentences), dtype=np.int32)
-        self._drawn += len(sentences)
+        seeds = np.arange(self._drawn, self._drawn + len(stated), dtype=np.int32)
+        self._drawn += len(stated)
 
-        def search_batch(batch: np.ndarray) -> _Found:
-            found = self._search(
+        def search_batch(batch: np.ndarray) -> list[list[Found]]:
+            found = search(
                 tf.gather(ids, batch),
-                tf.gather(begun, batch),
+                tf.gather(prefix.ids, batch),
                 tf.constant(seeds[batch]),
             )
-            texts = self._text_search.texts(found.ids).numpy()
-            return texts, found.scores[:, : self.options.n_best].numpy()
+            outcomes = self._text_search.outcome(tf.gather(status, batch), found.scores)
+            texts = self._text_search.texts(found.ids)
+            return read_hypotheses(found, texts.numpy(), outcomes.numpy())
 
-        batches = list(self._batches(ids.row_lengths().numpy()))
-        for batch, found in zip(batches, self._map(search_batch, batches), strict=True):
-            for index, row_texts, row_scores in zip(batch, *found, strict=True):
-                results[index] = [
-                    Translation(
-                        text.decode("utf-8", "replace"), float(score), stated[index]
-                    )
-                    for text, score in zip(row_texts, row_scores, strict=True)
-                    # A beam that found fewer hypotheses fills up with impossible ones.
-                    if score > IMPOSSIBLE / 1000
-                ]
-        return results
+        # Either may be the longer one.
+        sizes = np.maximum(ids.row_lengths(), prefix.ids.row_lengths())
+        batches = list(self._batches(sizes, is_searched(status).numpy()))
+        for batch, rows in zip(batches, self._map(search_batch, batches), strict=True):
+            for index, row in zip(batch, rows, strict=True):
+                results[index] = row
+        return ids, results
 
     def _map(
-        self, search: Callable[[np.ndarray], _Found], batches: Sequence[np.ndarray]
-    ) -> Iterator[_Found]:
+        self,
+        search: Callable[[np.ndarray], list[list[Found]]],
+        batches: Sequence[np.ndarray],
+    ) -> Iterator[list[list[Found]]]:
         """Yields what a search finds for each batch, several at once."""
         pool = ThreadPoolExecutor(self._concurrent_batches)
         try:
@@ -166,76 +194,78 @@ class Translator:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _target_ids(
-        self, sentences: Iterable[str] | None, number: int
-    ) -> tf.RaggedTensor:
-        sentences = [""] * number if sentences is None else list(sentences)
-        if len(sentences) != number:
-            raise ValueError(
-                "There must be as many target as source sentences. Received: "
-                f"{len(sentences)} and {number}"
-            )
-        ids = self._tokenizers.target.tokenize(tf.constant(sentences))
-        return tf.cast(ids, tf.int32)
-
-    def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
-        """Yields the places of sentences of similar length, longest first."""
-        order = np.argsort(lengths, kind="stable")[::-1]
-        order = order[lengths[order] > 0]
+    def _batches(
+        self, sizes: np.ndarray, is_wanted: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """Yields the places of what is wanted, of similar size, the longest first."""
+        order = np.argsort(sizes, kind="stable")[::-1]
+        order = order[is_wanted[order]]
         start = 0
         while start < len(order):
-            rows = max(1, self._batch_tokens // int(lengths[order[start]] + 1))
+            rows = max(1, self._batch_tokens // int(sizes[order[start]] + 1))
             yield order[start : start + rows]
             start += rows
+
+    @functools.cached_property
+    def _details(self) -> DetailReader:
+        return DetailReader(self._tokenizers)
 
     def details(
         self, sentences: Sequence[str], translations: Sequence[str]
     ) -> list[Details]:
-        """Looks at given translations token by token.
+        """Looks at given translations token by token; see `score`."""
+        return [scored.details for scored in self.score(sentences, translations)]
+
+    def score(
+        self, sentences: Sequence[str], translations: Sequence[str]
+    ) -> list[Scored]:
+        """Scores given translations, each on its own.
+
+        A translation of an empty sentence is scored as any other: only if it is empty
+        too is there nothing to score.
 
         Args:
             sentences: Sources, cut like those of `translate`.
-            translations: A translation of each: found ones, or a user's own.
+            translations: A translation of each, cut likewise: its end is not scored
+                then.
 
         Returns:
-            What there is to see of each; nothing where the source is empty.
+            What there is to say of each.
 
         Raises:
             ValueError: If there are not as many of both.
         """
-        results = [Details([], [], []) for _ in sentences]
-        if not sentences:
-            return results
-        source = self._text_search.read(tf.constant(list(sentences))).ids
-        target = self._target_ids(translations, len(sentences))
-        lengths = source.row_lengths().numpy()
-        pieces = self._tokenizers.source.pieces(), self._tokenizers.target.pieces()
-        # Either side may be the longer one.
-        sizes = np.maximum(lengths, target.row_lengths().numpy())
-        for batch in self._batches(np.where(lengths > 0, sizes, 0)):
+        text, target_text = _encoded(sentences, translations)
+        source, target, scored, status = self._text_search.read_pairs(text, target_text)
+        results = [Scored(status=value.decode()) for value in status.numpy()]
+        counts = scored.numpy()
+        for index, source_ids, target_ids, log_probs, attention in self._looked_at(
+            source, target, counts > 0
+        ):
+            scores = log_probs[: counts[index]]
+            if not np.isfinite(scores).all():
+                results[index] = Scored(status=MODEL_ERROR)
+                continue
+            details = self._details.read(source_ids, target_ids, scores, attention)
+            results[index] = results[index]._replace(details=details)
+        return results
+
+    def _looked_at(
+        self, source: tf.RaggedTensor, target: tf.RaggedTensor, is_wanted: np.ndarray
+    ) -> Iterator[tuple[int, list[int], list[int], np.ndarray, np.ndarray]]:
+        """Yields place, ids of both sides, log-probabilities and attention of pairs."""
+        sizes = np.maximum(source.row_lengths(), target.row_lengths())
+        for batch in self._batches(sizes, is_wanted):
             source_ids, target_ids = (tf.gather(x, batch) for x in (source, target))
             log_probs, attention = self._score(source_ids, target_ids)
-            rows = zip(
-                batch,
+            yield from zip(
+                batch.tolist(),
                 source_ids.to_list(),
                 target_ids.to_list(),
                 log_probs.numpy(),
                 attention.numpy(),
                 strict=True,
             )
-            for index, row_source, row_target, row_scores, row_attention in rows:
-                heard = [pieces[0][i] for i in row_source]
-                said = [pieces[1][i] for i in row_target]
-                results[index] = Details(
-                    said,
-                    row_scores[: len(said) + 1].tolist(),
-                    align_words(
-                        row_attention[: len(said), : len(heard)],
-                        self._tokenizers.source.words(heard),
-                        self._tokenizers.target.words(said),
-                    ),
-                )
-        return results
 
     def stream(
         self, sentences: Iterable[str], window: int = 2048, wait: bool = False
@@ -261,43 +291,21 @@ class Translator:
             yield from self.translate(pending)
 
 
-def windows(items: Iterable[str], size: int, wait: bool = False) -> Iterator[list[str]]:
-    """Groups items as they come, without making any wait for one that has not come.
-
-    Args:
-        items: An iterable that may block.
-        size: The most items of a group.
-        wait: Whether to wait until a group is full. Default False.
+def _encoded(
+    sentences: Iterable[str], others: Iterable[str] | None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns texts and as many others, by default empty ones, as UTF-8.
 
     Raises:
-        Exception: What the iterable raises, after the items before it.
+        ValueError: If there are not as many of both.
     """
-    arrived: queue.Queue[str | None] = queue.Queue(maxsize=size)
-    failure: list[Exception] = []
-
-    def read() -> None:
-        try:
-            for item in items:
-                arrived.put(item)
-        except Exception as error:
-            failure.append(error)
-        arrived.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    ended = False
-    while not ended:
-        pending: list[str] = []
-        item = arrived.get()
-        while item is not None:
-            pending.append(item)
-            if len(pending) == size:
-                break
-            try:
-                item = arrived.get(block=wait)
-            except queue.Empty:
-                break
-        ended = item is None
-        if pending:
-            yield pending
-    if failure:
-        raise failure[0]
+    first = [text.encode("utf-8", "surrogatepass") for text in sentences]
+    second = [b""] * len(first)
+    if others is not None:
+        second = [text.encode("utf-8", "surrogatepass") for text in others]
+    if len(first) != len(second):
+        raise ValueError(
+            "There must be as many target as source sentences. Received: "
+            f"{len(second)} and {len(first)}"
+        )
+    return tf.constant(first, tf.string), tf.constant(second, tf.string)

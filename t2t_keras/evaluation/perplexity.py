@@ -42,18 +42,25 @@ class Perplexity(NamedTuple):
         return cls(nll, tokens, words)
 
     @property
-    def per_token(self) -> float:
-        """E to the mean negative log-likelihood of a token."""
-        return math.exp(self.nll / max(self.tokens, 1))
+    def per_token(self) -> float | None:
+        """E to the mean negative log-likelihood of a token; None without any."""
+        return _exp_mean(self.nll, self.tokens)
 
     @property
-    def per_word(self) -> float:
-        """E to the mean negative log-likelihood of a word."""
-        return math.exp(self.nll / max(self.words, 1))
+    def per_word(self) -> float | None:
+        """E to the mean negative log-likelihood of a word; None without any."""
+        return _exp_mean(self.nll, self.words)
 
     def __str__(self) -> str:
+        if self.per_token is None or self.per_word is None:
+            return "perplexity: no reference was scored"
         return (
             f"perplexity {self.per_token:.2f} per token, {self.per_word:.2f} per word  "
             f"({self.tokens:,} tokens and {self.words:,} words of the references, ends "
             "included)"
         )
+
+
+def _exp_mean(nll: float, number: int) -> float | None:
+    # Of a model that is all wrong, near the greatest float rather than an overflow.
+    return math.exp(min(nll / number, 700.0)) if number else None

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.decoding.constraints import IMPOSSIBLE
-from t2t_keras.decoding.text_search import OK, TOO_LONG
-from t2t_keras.decoding.translator import Translation
+from t2t_keras.decoding.status import MODEL_ERROR, OK, TOO_LONG
+from t2t_keras.decoding.text_search import NO_HYPOTHESIS
+from t2t_keras.decoding.translations import Translation
 
 INVALID_ANSWER = "INVALID_ANSWER"
 """The code of an answer that is no translation."""
@@ -149,11 +149,13 @@ def read_answer(
         map(_text, states),
         strict=True,
     ):
+        if row_scores.size and np.isnan(row_scores[0]):
+            state = MODEL_ERROR  # Which an older export does not say.
         hypotheses = [
             Translation(_text(text), float(score), state)
             for text, score in zip(row, row_scores, strict=True)
             # A search that found fewer fills up with impossible ones.
-            if state in (OK, TOO_LONG) and score > IMPOSSIBLE / 1000
+            if state in (OK, TOO_LONG) and score > NO_HYPOTHESIS
         ]
         found.append(hypotheses or [Translation("", 0.0, state)])
     return found

@@ -10,9 +10,13 @@ import tensorflow as tf
 
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.text_search import OK, TOO_LONG, Sentences, TextSearch
+from t2t_keras.decoding.text_search import (
+    NO_HYPOTHESIS,
+    Sentences,
+    TextSearch,
+    is_searched,
+)
 from t2t_keras.serving.joint_batches import mark_rows_independent
 from t2t_keras.tokens import PAD_ID
 from t2t_keras.transformer import Transformer
@@ -47,8 +51,8 @@ class TranslationServable:
         options: How to search. Random draws depend on the sentence itself, so that
             they are the same in any batch.
         n_best: Hypotheses of the signature `n_best`. Default all beams.
-        max_input_tokens: A longer sentence is cut after this many tokens. Default
-            1,024.
+        max_input_tokens: A longer sentence or translation is cut after this many
+            tokens. Default 1,024.
         weights_dtype: What the weights are stored as, one of `WEIGHT_DTYPES`; the
             models compute in their own dtype all the same. Default "float32".
 
@@ -102,14 +106,16 @@ class TranslationServable:
         `serving_default`: `text` `[batch]` strings -> `translation` `[batch]` strings,
         `score` `[batch]` float32, `status` `[batch]` strings.
         `n_best`: the same -> `translations` and `scores` `[batch, n_best]`, and
-        `status`; a score of -1e9 or less is that of no hypothesis.
+        `status`; a score of -1e6 or less is that of no hypothesis.
         `ids`: `source_ids` `[batch, source]` int32, 0 for padding, without end ->
         `target_ids` `[batch, target]` likewise, `score`, `status`.
         `align`: `text` and `translation` `[batch]` strings -> `source_tokens` and
         `target_tokens` `[batch, length]` strings; `source_words` and `target_words`
         int32, the number of each token's word, -1 for padding; `token_scores`
         `[batch, target + 1]` float32, log-probabilities, the end's last;
-        `attention` `[batch, target, source]` float32, 0 for padding.
+        `attention` `[batch, target, source]` float32, 0 for padding; `status` `[batch]`
+        strings. Both sides are cut after `max_input_tokens`, and a translation that was
+        cut has no score of its end.
         """
         return {
             "serving_default": self._signature(self._translate, _TEXT),
@@ -143,44 +149,43 @@ class TranslationServable:
 
     def _translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         sentences = self._best.read(text)
-        texts, _, scores = self._search(self._best, sentences, _seeds(text))
-        return {
-            "translation": texts[:, 0],
-            "score": scores[:, 0],
-            "status": sentences.status,
-        }
+        texts, _, scores, status = self._search(self._best, sentences, _seeds(text))
+        return {"translation": texts[:, 0], "score": scores[:, 0], "status": status}
 
     def _translate_n_best(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         sentences = self._all.read(text)
-        texts, _, scores = self._search(self._all, sentences, _seeds(text))
-        return {"translations": texts, "scores": scores, "status": sentences.status}
+        texts, _, scores, status = self._search(self._all, sentences, _seeds(text))
+        return {"translations": texts, "scores": scores, "status": status}
 
     def _translate_ids(self, source_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         size = self._best.ensemble.models[0].source_embedding.vocab_size
         is_valid = tf.reduce_all((source_ids >= 0) & (source_ids < size), axis=1)
         valid = tf.where(is_valid[:, tf.newaxis], source_ids, PAD_ID)
         sentences = self._best.limit(tf.RaggedTensor.from_tensor(valid, padding=PAD_ID))
-        status = tf.where(is_valid, sentences.status, INVALID_IDS)
         seeds = _seeds(tf.strings.reduce_join(tf.as_string(valid), 1, separator=" "))
-        _, ids, scores = self._search(self._best, sentences, seeds)
+        _, ids, scores, status = self._search(self._best, sentences, seeds)
+        status = tf.where(is_valid, status, INVALID_IDS)
         return {"target_ids": ids[:, 0], "score": scores[:, 0], "status": status}
 
     def _search(
         self, text_search: TextSearch, sentences: Sentences, seeds: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Translates the rows that there is something to translate of.
 
         Returns:
-            `[batch, n_best]` texts, `[batch, beam, length]` ids and `[batch, n_best]`
-            scores: nothing and 0 in rows without text.
+            `[batch, n_best]` texts, `[batch, beam, length]` ids, `[batch, n_best]`
+            scores and `[batch]` statuses. Texts are empty, ids and scores 0 in rows
+            that are not translated.
         """
-        searched = (sentences.status == OK) | (sentences.status == TOO_LONG)
+        searched = is_searched(sentences.status)
         place = tf.where(searched)[:, 0]
         ids = tf.gather(sentences.ids, place)
         found = text_search.search(ids, ids[:, :0], tf.gather(seeds, place))
+        outcome = text_search.outcome(tf.gather(sentences.status, place), found.scores)
         scores = found.scores[:, : text_search.options.n_best]
         texts = text_search.texts(found.ids)
-        texts = tf.where(scores > IMPOSSIBLE / 1000, texts, "")
+        texts = tf.where(scores > NO_HYPOTHESIS, texts, "")
+        scores = tf.where(is_searched(outcome)[:, tf.newaxis], scores, 0.0)
         # The row behind the last is what rows without text get.
         row = tf.cumsum(tf.cast(searched, tf.int32)) - 1
         row = tf.where(searched, row, tf.shape(place)[0])
@@ -189,23 +194,26 @@ class TranslationServable:
             one_more = [[0, 1]] + [[0, 0]] * (of_searched.shape.rank - 1)
             return tf.gather(tf.pad(of_searched, one_more), row)
 
-        return for_all(texts), for_all(found.ids), for_all(scores)
+        status = tf.where(searched, for_all(outcome), sentences.status)
+        return for_all(texts), for_all(found.ids), for_all(scores), status
 
     def _align(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
         text_search, tokenizers = self._best, self._best.tokenizers
-        source = text_search.read(text).ids
-        target = tf.cast(tokenizers.target.tokenize(translation), tf.int32)
-        target = target[:, : text_search.max_input_tokens]
+        source, target, scored, status = text_search.read_pairs(text, translation)
         log_probs, attention = text_search.score(source, target)
+        status = text_search.scored_outcome(status, scored, log_probs)
+        is_scored = is_searched(status)
         # Positions behind a row's own, and behind its end, are padding.
-        length = tf.cast(target.row_lengths(), tf.int32)
-        scored = tf.sequence_mask(length + 1, tf.shape(log_probs)[1])
+        scored = tf.sequence_mask(
+            tf.where(is_scored, scored, 0), tf.shape(log_probs)[1]
+        )
         # The end of a row shorter than the longest is not cut off with theirs.
         attention = attention[:, :-1, :-1]
         _, target_size, source_size = tf.unstack(tf.shape(attention))
         # [batch, target, source]
         is_pair = (
-            tf.sequence_mask(length, target_size)[:, :, tf.newaxis]
+            is_scored[:, tf.newaxis, tf.newaxis]
+            & tf.sequence_mask(target.row_lengths(), target_size)[:, :, tf.newaxis]
             & tf.sequence_mask(source.row_lengths(), source_size)[:, tf.newaxis, :]
         )
         source_tokens, source_words = _tokens_and_words(tokenizers.source, source)
@@ -217,6 +225,7 @@ class TranslationServable:
             "target_words": target_words,
             "token_scores": tf.where(scored, log_probs, 0.0),
             "attention": tf.where(is_pair, attention, 0.0),
+            "status": status,
         }
 
 
@@ -234,7 +243,9 @@ def stored(variable: keras.Variable, dtype: str) -> tf.Tensor:
     if not value.dtype.is_floating:
         return value
     smaller = tf.cast(value, dtype)
-    if not bool(tf.reduce_all(tf.math.is_finite(tf.cast(smaller, tf.float32)))):
+    # What is not finite here is no fault of the dtype.
+    fits = tf.math.is_finite(smaller) | ~tf.math.is_finite(value)
+    if not bool(tf.reduce_all(fits)):
         raise ValueError(
             f"{variable.path} holds values that {dtype} cannot; use bfloat16."
         )

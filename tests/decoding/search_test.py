@@ -190,20 +190,19 @@ def test_output_ends_at_the_limit(model):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_a_beam_finds_nothing_worse_than_greedy_does(model, alpha):
+def test_a_beam_finds_better_than_greedy_does(model, alpha):
     source = sources(seed=7, number=24)
     arguments = {"length_penalty": alpha, "max_extra_length": 6}
     greedy = search(model, source, beam_size=1, **arguments)
     for beams in (2, 5):
         wide = search(model, source, beam_size=beams, **arguments)
-        worse = [
-            (one[0], other[0])
-            for one, other in zip(greedy, wide, strict=True)
-            if other[0][1] < one[0][1] - 1e-4
+        gains = [
+            other[0][1] - one[0][1] for one, other in zip(greedy, wide, strict=True)
         ]
-        # Beam search may lose the greedy path; on this model and these sentences
-        # it does not.
-        assert not worse
+        # Beam search may lose the greedy path of a sentence or two: of which, and
+        # whether, depends on the last bits of the model's training.
+        assert sum(gain < -1e-4 for gain in gains) <= 2
+        assert sum(gains) > 0
 
 
 def test_an_ensemble_averages_probabilities(model):
@@ -259,6 +258,60 @@ def test_constraints_are_kept(model):
 
     assert sum(repeats(best[0][0]) for best in free) > 0
     assert sum(repeats(best[0][0]) for best in ruled) == 0
+
+
+def test_a_greater_least_length_goes_before_the_limit(model):
+    source = sources(seed=13, number=6)
+    options = {"min_length": 30, "max_extra_length": 3, "beam_size": 2}
+    for hypotheses in search(model, source, **options):
+        assert 30 <= len(hypotheses[0][0]) <= 31
+    for hypotheses in search(model, source, **options, max_output_tokens=30):
+        assert len(hypotheses[0][0]) == 30
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": 4, "n_best": 4},
+        {"beam_size": 1, "length_penalty": 0.0},
+        {"beam_size": 3, "sample": True, "max_output_tokens": 5},  # Some have no end.
+        {"beam_size": 3, "no_repeat_ngram": 2, "min_length": 5},
+    ],
+)
+def test_scores_of_tokens_are_the_models_and_add_up(model, options):
+    options = {"max_extra_length": 8, "length_penalty": 0.6, **options}
+    source = sources(seed=23, number=10)
+    prefix = np.zeros([10, 2], np.int32)
+    prefix[3] = 7, 8
+    chosen = SearchOptions(**options)
+    found = tf.function(
+        lambda: search_in_graph(
+            Ensemble([model]),
+            tf.constant(source),
+            chosen,
+            tf.constant(prefix),
+            with_token_scores=True,
+        ),
+        autograph=False,
+    )()
+    ends = set()
+    for row, *hypotheses in zip(source, *(x.numpy() for x in found), strict=True):
+        for ids, score, token_scores in zip(*hypotheses, strict=True):
+            if score < -1e6:
+                continue
+            ids, token_scores = ids[ids > 0], token_scores[~np.isnan(token_scores)]
+            penalty = float(length_penalty_of(len(token_scores), chosen.length_penalty))
+            assert token_scores.sum() / penalty == pytest.approx(score, abs=1e-4)
+            has_end = len(token_scores) - len(ids)
+            tokens = [*ids, 2][: len(token_scores)]
+            again = score_tokens(
+                Ensemble([model]),
+                tf.constant(row[row > 0][None]),
+                tf.constant([tokens]),
+            ).log_probs
+            np.testing.assert_allclose(token_scores, again[0], atol=1e-4)
+            ends.add(has_end)
+    assert ends == ({0, 1} if chosen.max_output_tokens else {1})
 
 
 def test_a_prefix_is_kept_and_scored(model):

@@ -1,6 +1,7 @@
 """Sentences in, translations out: order, empty lines, streaming, bad arguments."""
 
 import dataclasses
+import itertools
 import queue
 import sys
 
@@ -11,6 +12,7 @@ from t2t_keras import Transformer
 from t2t_keras.data.subwords import SentencePieceTokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.search import length_penalty_of
 from t2t_keras.decoding.translator import Translator
 
 LINES = [f"{word} {number}" for number in range(40) for word in ("the", "a dog", "no")]
@@ -179,6 +181,98 @@ def test_details_show_tokens_scores_and_alignment(model, tokenizers):
     assert sum(given.token_scores) < 0
     with pytest.raises(ValueError, match="Received: 1 and 2"):
         translator.details(LINES[:2], ["a"])
+
+
+def test_details_are_those_of_the_tokens_that_were_found(model, tokenizers):
+    options = SearchOptions(beam_size=3, n_best=3, max_extra_length=6)
+    translator = Translator(model, tokenizers, options)
+    lines = [*LINES[:9], ""]
+    in_detail = translator.translate_in_detail(lines)
+    assert [[one for one, _ in row] for row in in_detail] == translator.translate(lines)
+    assert in_detail[-1] == [(("", 0.0, "empty"), ([], [], []))]
+    pieces = tokenizers.target.pieces()
+    otherwise = 0
+    for (text, score, _), details in itertools.chain(*in_detail[:-1]):
+        tokens, token_scores, alignment = details
+        ids = tf.ragged.constant([[pieces.index(token) for token in tokens]], tf.int32)
+        assert tokenizers.target.detokenize(ids).numpy()[0].decode() == text
+        penalty = float(length_penalty_of(len(token_scores), options.length_penalty))
+        assert sum(token_scores) / penalty == pytest.approx(score, abs=1e-4)
+        assert len(token_scores) - len(tokens) in (0, 1)
+        words = tokenizers.target.words(tokens)[-1] + 1
+        assert [target for _, target in alignment] == list(range(words))
+        otherwise += tokenizers.target.tokenize([text]).to_list() != ids.to_list()
+    # The text of some would be divided into other tokens.
+    assert otherwise > 0
+
+
+def test_a_translation_of_nothing_is_not_certain(translator):
+    nothing, something, end = translator.score(["", "", "the"], ["", "the dog", ""])
+    assert nothing == (([], [], []), "empty")
+    assert something.status == "ok"
+    assert sum(something.details.token_scores) < -1
+    assert something.details.alignment == []
+    assert len(end.details.token_scores) == 1
+    # It is what the model says of a source that is nothing but its end.
+    target = translator._text_search.read_translations(tf.constant(["the dog"])).ids
+    none = tf.ragged.constant([[]], tf.int32, row_splits_dtype=tf.int64)
+    log_probs = translator._score(none, target).log_probs.numpy()[0]
+    assert something.details.token_scores == pytest.approx(log_probs.tolist(), abs=1e-5)
+
+
+def test_long_translations_and_prefixes_are_cut_as_sources_are(model, tokenizers):
+    translator = Translator(
+        model, tokenizers, SearchOptions(2, max_extra_length=4), max_input_tokens=20
+    )
+    long = "no dog " * 10_000
+    first = tokenizers.target.tokenize([long]).to_list()[0][:20]
+    for pair in ((long, "no"), ("the", long), (long, long)):
+        (scored,) = translator.score(*([text] for text in pair))
+        assert scored.status == "too_long"
+        # The end of what was cut is none.
+        tokens = (
+            20 if pair[1] == long else len(tokenizers.target.tokenize(["no"])[0]) + 1
+        )
+        assert len(scored.details.token_scores) == tokens
+    whole, cut, empty = translator.translate_in_detail(
+        ["the", "the", ""], ["no", long, long]
+    )
+    assert [row[0][0].status for row in (whole, cut, empty)] == [
+        "ok",
+        "too_long",
+        "empty",
+    ]
+    pieces = tokenizers.target.pieces()
+    assert cut[0][1].tokens[:20] == [pieces[i] for i in first]
+    assert len(cut[0][1].tokens) <= 21
+    assert translator.truncated == 1
+
+
+def test_what_is_no_text_has_a_status(translator):
+    lines = ["the dog", "the \udcffdog", "\ud800"]
+    found = translator.translate(lines)
+    assert found[0][0].status == "ok"
+    assert found[1:] == [[("", 0.0, "invalid_utf8")]] * 2
+    by_prefix = translator.translate(["the dog", "the dog"], ["\udcff", "no"])
+    assert [row[0].status for row in by_prefix] == ["invalid_utf8", "ok"]
+    scored = translator.score(["the", "\udcff", "the"], ["\udcff", "the", "the"])
+    assert [one.status for one in scored] == ["invalid_utf8", "invalid_utf8", "ok"]
+    assert [len(one.details.tokens) > 0 for one in scored] == [False, False, True]
+
+
+def test_a_least_length_that_no_output_can_have_is_refused(model, tokenizers):
+    options = SearchOptions(1, min_length=36, max_extra_length=15)
+    Translator(model, tokenizers, options, max_input_tokens=21)
+    with pytest.raises(ValueError, match=r"min_length is at most .*Received: 36"):
+        Translator(model, tokenizers, options, max_input_tokens=20)
+
+
+def test_a_search_without_result_says_why(translator):
+    status = tf.constant(["ok", "too_long", "ok", "ok"])
+    scores = tf.constant([[-1.0, float("nan")], [-2.0, -3.0], [-1e9, -1e9]])
+    scores = tf.concat([scores, [[float("nan")] * 2]], axis=0)
+    outcome = translator._text_search.outcome(status, scores).numpy().tolist()
+    assert outcome == [b"ok", b"too_long", b"not_found", b"model_error"]
 
 
 def test_one_trace_serves_every_batch(translator):

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import command
+import numpy as np
 import pytest
 
 from t2t_keras.data.trees import read_trees, simplify
@@ -95,6 +96,32 @@ def test_each_line_gets_its_tree(work):
     trees = iter(read_trees(work / "printed"))
     for line, words in zip(printed, expected, strict=True):
         assert (" ".join(next(trees).words()) if line else "") == words
+
+
+def test_a_line_without_tree_is_empty_and_told_of(work):
+    lines = b"the dog slept .\nthe d\xffog slept .\nTom slept .\n"
+    done = command.stage("parse", f"--model_dir={work}/model", stdin=lines, status=2)
+    assert [bool(line) for line in done.stdout.split("\n")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert done.stderr.endswith("standard input:2: invalid UTF-8: not parsed.\n")
+    shutil.copytree(work / "model", work / "broken")
+    path = work / "broken" / "checkpoints" / "weights-00000300.npz"
+    arrays = dict(np.load(path))
+    next(array for array in arrays.values() if array.ndim > 1)[7, 3] = np.nan
+    np.savez(path, **arrays)
+    model = f"--model_dir={work}/broken"
+    done = command.stage("parse", model, stdin=b"Tom slept .\n\n", status=1)
+    assert done.stdout == "\n\n"
+    assert "The model is broken" in done.stderr
+    done = command.stage("parse", model, f"--trees={work}/dev.mrg", status=1)
+    # A flat tree stands for each.
+    assert "exact 0.00" in done.stdout
+    found = list(read_trees(work / "broken" / "parsed.dev.trees"))
+    assert len(found) == 5
 
 
 def test_what_breaks_off_becomes_a_tree_all_the_same(work):

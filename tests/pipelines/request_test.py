@@ -143,17 +143,36 @@ def test_nobody_listens(protocol):
     assert "--verbosity=1" in second
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_line_that_is_no_text_is_told_of_and_the_others_are_answered(
+    flags, protocol, tmp_path
+):
+    process = command.stage(
+        "request", *flags[protocol], stdin=b"a\n\xff\nb\n", status=2
+    )
+    assert process.stdout == "A\n\nB\n"
+    assert process.stderr == "error: standard input:2: invalid UTF-8: not translated.\n"
+    with gzip.open(tmp_path / "in.gz", "wb") as file:
+        file.write(b"a\n\xff\n")
+    as_json = ["--output_format=json", f"--input={tmp_path}/in.gz"]
+    process = command.stage("request", *flags[protocol], *as_json, status=2)
+    entries = [json.loads(line) for line in process.stdout.splitlines()]
+    assert [entry["status"] for entry in entries] == ["ok", "invalid_utf8"]
+    assert entries[1]["source"] == "\ufffd"
+
+
 def test_what_has_been_answered_is_written_before_an_error(flags, tmp_path):
-    stdin = b"a\n\xff\n"
-    process = command.stage("request", *flags["grpc"], stdin=stdin, status=2)
-    assert process.stdout == "A\n"
-    assert "standard input:2: invalid UTF-8 at byte 1" in process.stderr
+    # A damaged file: its checksum and length are missing.
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b"a\nb\n")[:-8])
+    source = f"--input={tmp_path}/in.gz"
+    process = command.stage("request", *flags["grpc"], source, status=2)
+    assert process.stdout in ("A\nB\n", "")
+    assert f"{tmp_path}/in.gz:" in process.stderr
     # A file is whole or not there.
-    (tmp_path / "in").write_bytes(stdin)
-    files = (f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}")
-    process = command.stage("request", *flags["rest"], *files, status=2)
-    assert f"{tmp_path / 'in'}:2: invalid UTF-8" in process.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    output = f"--output={tmp_path}/out"
+    process = command.stage("request", *flags["rest"], source, output, status=2)
+    assert "damaged gzip file" in process.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in.gz"]
 
 
 @pytest.mark.parametrize(

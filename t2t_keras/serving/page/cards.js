@@ -5,6 +5,8 @@ const STATUS = {
   empty: "There is nothing to translate in this line.",
   too_long: "The line was cut at the model's maximum input length.",
   invalid_utf8: "Not translated: the text is not valid Unicode.",
+  model_error: "Not translated: the model is broken, its numbers are not finite.",
+  not_found: "Not translated: no output obeys the rules of the search.",
 };
 const TRANSLATED = ["ok", "too_long"];
 

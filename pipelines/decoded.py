@@ -1,0 +1,89 @@
+"""What a model makes of sentences that have reference translations."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.hypotheses import describe_run, open_translator
+from t2t_keras.pipelines.outcomes import Outcomes
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.details import Scored
+    from t2t_keras.evaluation.perplexity import Perplexity
+    from t2t_keras.model_dir import ModelDir
+
+_REPORT_SENTENCES = 2000
+
+
+class Decoded(NamedTuple):
+    """Translations, and how likely the references are.
+
+    Attributes:
+        hypotheses: A translation of each sentence; an empty one where there is none.
+        perplexity: Of the references.
+        search: What was decoded with, for records.
+        translated: What became of the sentences.
+        scored: What became of the references.
+    """
+
+    hypotheses: list[str]
+    perplexity: "Perplexity"
+    search: dict[str, Any]
+    translated: Outcomes
+    scored: Outcomes
+
+
+def decode(
+    model_dir: "ModelDir", name: str, sources: Sequence[str], references: Sequence[str]
+) -> Decoded:
+    """Translates sentences and scores their references, by the flags of `decoding`.
+
+    Args:
+        model_dir: Where the models are.
+        name: Where the sentences are from.
+        sources: Sentences.
+        references: A translation of each.
+    """
+    from t2t_keras.evaluation.perplexity import Perplexity
+
+    translator, loaded = open_translator(model_dir)
+    names = ", ".join(each.weights for each in loaded)
+    stage.report(f"Decoding {len(sources):,} sentences with {names} ...")
+    translator.translate(sources[:1])  # Compiles, which is not decoding.
+    longest = f"{translator.max_input_tokens:,} tokens"
+    translated = Outcomes(name, "translated", longest)
+    scored = Outcomes(name, "counted in the perplexity", longest)
+    hypotheses: list[str] = []
+    started = time.perf_counter()
+    for start in range(0, len(sources), _REPORT_SENTENCES):
+        found = translator.translate(sources[start : start + _REPORT_SENTENCES])
+        hypotheses += [best.text for best, *_ in found]
+        translated.add(best.status for best, *_ in found)
+        seconds = time.perf_counter() - started
+        stage.report(
+            f"{len(hypotheses):,} of {len(sources):,} sentences, "
+            f"{len(hypotheses) / seconds:.1f} sentences/s"
+        )
+    found_scores = translator.score(sources, references)
+    scored.add(one.status for one in found_scores)
+    words = model_dir.tokenizers.target.words
+    texts = [
+        _scored_part(reference, one, words)
+        for reference, one in zip(references, found_scores, strict=True)
+    ]
+    token_scores = [one.details.token_scores for one in found_scores]
+    perplexity = Perplexity.of(texts, token_scores)
+    search = describe_run(translator, loaded)
+    return Decoded(hypotheses, perplexity, search, translated, scored)
+
+
+def _scored_part(
+    reference: str, scored: "Scored", words: Callable[[Sequence[str]], list[int]]
+) -> str:
+    """Returns the words of a reference that its scores are those of."""
+    tokens, token_scores, _ = scored.details
+    if not token_scores or len(token_scores) > len(tokens):
+        return reference
+    # It was cut: in place of an end, its last word counts, which need not be whole.
+    return " ".join(reference.split()[: words(tokens)[-1]])

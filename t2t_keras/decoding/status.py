@@ -1,0 +1,16 @@
+"""What has become of a sentence: one word for it in every output."""
+
+OK = "ok"
+"""Translated."""
+EMPTY = "empty"
+"""There are no words, and so the translation is empty too."""
+TOO_LONG = "too_long"
+"""Longer than the model takes: cut there, and translated or scored up to there."""
+INVALID = "invalid_utf8"
+"""No UTF-8, and not translated."""
+MODEL_ERROR = "model_error"
+"""The model computed numbers that are not finite; there is no translation."""
+NOT_FOUND = "not_found"
+"""No output obeys the rules of the search; there is no translation."""
+
+BROKEN_MODEL = "The model is broken: it computes numbers that are not finite."

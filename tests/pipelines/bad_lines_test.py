@@ -1,0 +1,187 @@
+"""Each line in has its line out, whatever is wrong with it or with the model."""
+
+import gzip
+import json
+import shutil
+import sys
+
+import command
+import numpy as np
+import pytest
+
+SOURCE = b"\xef\xbb\xbfred one\nbl\xffue\n\nold \x00new\rtwo\xe2\x80\xa8three\nbig"
+TARGET = b"RED ONE\nBLUE\n\nOLD NEW\nB\xc3IG\n"
+BROKEN = "error: The model is broken: it computes numbers that are not finite. "
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A model of a few steps, the same broken, and files of lines good and bad."""
+    work = tmp_path_factory.mktemp("work")
+    command.prepare_words(work, train=60)
+    sizes = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
+    command.stage(
+        "train",
+        f"--data_dir={work}/data",
+        f"--model_dir={work}/model",
+        *sizes,
+        "--batch_tokens=128",
+        "--train_steps=3",
+    )
+    shutil.copytree(work / "model", work / "broken")
+    (path,) = (work / "broken" / "checkpoints").glob("weights-*.npz")
+    arrays = dict(np.load(path))
+    next(array for array in arrays.values() if array.ndim > 1)[7, 3] = np.nan
+    np.savez(path, **arrays)
+    (work / "source").write_bytes(SOURCE)
+    (work / "source.gz").write_bytes(gzip.compress(SOURCE))
+    (work / "target").write_bytes(TARGET)
+    (work / "whole").write_bytes(b"red one\n\nbig\n")
+    long = "red " * 25_000
+    (work / "long").write_text(f"{long}\nred one\nbig\n")
+    (work / "prefixed").write_text(f"red\t{long.upper()}\nred\tBLUE\n")
+    return work
+
+
+def test_translate_goes_on_after_an_invalid_line(work, tmp_path):
+    model = f"--model_dir={work}/model"
+    typed = command.stage("translate", model, status=2, stdin=SOURCE)
+    lines = typed.stdout.split("\n")
+    assert len(lines) == 6
+    assert [bool(line) for line in lines] == [True, False, False, True, True, False]
+    assert typed.stderr == "error: standard input:2: invalid UTF-8: not translated.\n"
+    output = tmp_path / "out.gz"
+    files = [f"--input={work}/source.gz", f"--output={output}"]
+    done = command.stage("translate", model, *files, status=2)
+    assert gzip.decompress(output.read_bytes()).decode() == typed.stdout
+    assert f"error: {work}/source.gz:2: invalid UTF-8" in done.stderr
+    shown = command.stage(
+        *("translate", model, f"--input={work}/source", "--output_format=json"),
+        status=2,
+    ).stdout
+    entries = [json.loads(line) for line in shown.splitlines()]
+    assert [entry["status"] for entry in entries] == [
+        *("ok", "invalid_utf8", "empty", "ok", "ok")
+    ]
+    assert [entry["source"] for entry in entries] == [
+        *("red one", "bl\ufffdue", "", "old \x00new\rtwo\u2028three", "big")
+    ]
+    assert [entry["hypotheses"][0]["text"] for entry in entries] == lines[:5]
+    many = b"\xff\n" * 30 + b"red\n"
+    told = command.stage("translate", model, status=2, stdin=many)
+    assert told.stdout.count("\n") == 31
+    assert told.stderr.count(": not translated.") == 10
+    assert "30 lines in all are invalid UTF-8" in told.stderr
+
+
+def test_score_has_a_line_for_each_pair(work):
+    model = f"--model_dir={work}/model"
+    files = [f"--input={work}/source", f"--translations={work}/target"]
+    done = command.stage("score", model, *files, status=2)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert rows[1] == rows[4] == ["", "", "invalid_utf8"]
+    assert rows[2] == ["0.0000", ""]
+    for total, each in (rows[0], rows[3]):
+        assert float(total) == pytest.approx(sum(map(float, each.split())), abs=1e-2)
+    assert f"error: {work}/source:2: invalid UTF-8: not scored.\n" in done.stderr
+    assert f"error: {work}/target:5: invalid UTF-8: not scored.\n" in done.stderr
+
+
+def test_evaluate_goes_on_after_invalid_lines(work):
+    files = [f"--source={work}/source", f"--reference={work}/target"]
+    done = command.stage("evaluate", f"--model_dir={work}/model", *files, status=2)
+    assert f"error: {work}/source:2: invalid UTF-8: not translated." in done.stderr
+    assert f"error: {work}/target:5: invalid UTF-8: compared with" in done.stderr
+    written = (work / "model" / "hypotheses.file.source.txt").read_text().split("\n")
+    assert len(written) == 6
+    assert written[1] == ""
+    record = json.loads((work / "model" / "scores.file.source.json").read_text())
+    assert record["statuses"] == {
+        "translated": {"ok": 3, "empty": 1, "invalid_utf8": 1},
+        "perplexity": {"ok": 2, "empty": 1, "invalid_utf8": 2},
+    }
+    files = [f"--hypothesis={work}/source", f"--reference={work}/target"]
+    done = command.stage("evaluate", *files, f"--baseline={work}/target", status=2)
+    assert f"error: {work}/source:2: invalid UTF-8: compared with" in done.stderr
+    assert "bleu" in done.stdout
+
+
+def test_long_lines_are_cut_wherever_they_come(work):
+    model = f"--model_dir={work}/model"
+    files = [f"--input={work}/long", f"--translations={work}/long"]
+    done = command.stage("score", model, *files)
+    first, second, _ = (line.split("\t") for line in done.stdout.splitlines())
+    assert (len(first[1].split()), first[2]) == (1024, "too_long")
+    assert len(second) == 2
+    cut = "1 lines were longer than 1,024 tokens and were "
+    assert cut + "scored up to there.\n" in done.stderr
+    files = [f"--source={work}/long", f"--reference={work}/long"]
+    done = command.stage("evaluate", model, *files, "--max_output_tokens=9")
+    assert cut + "translated up to there.\n" in done.stderr
+    assert cut + "counted in the perplexity up to there.\n" in done.stderr
+    record = json.loads((work / "model" / "scores.file.long.json").read_text())
+    assert record["statuses"]["perplexity"] == {"ok": 2, "too_long": 1}
+    assert 1024 < record["perplexity"]["tokens"] < 1100
+    # Words of what was scored, not of the line.
+    assert record["perplexity"]["words"] < 1100
+    prefixed = [f"--input={work}/prefixed", "--with_prefix", "--beam_size=1"]
+    done = command.stage("translate", model, *prefixed, "--output_format=json")
+    entries = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [entry["status"] for entry in entries] == ["too_long", "ok"]
+    assert len(entries[0]["hypotheses"][0]["tokens"]) in (1024, 1025)
+    assert cut + "translated up to there.\n" in done.stderr
+
+
+def test_a_broken_model_costs_no_line(work):
+    model = [f"--model_dir={work}/broken", f"--input={work}/whole"]
+    told = f"{BROKEN}Not translated: lines 1, 3.\n"
+    for flags, output in (
+        ([], "\n\n\n"),
+        (["--n_best=2"], "1\t0.0000\t\n2\t0.0000\t\n3\t0.0000\t\n"),
+        (["--sample", "--beam_size=1"], "\n\n\n"),
+    ):
+        done = command.stage("translate", *model, *flags, status=1)
+        assert done.stdout == output
+        assert done.stderr == told
+    shown = command.stage("translate", *model, "--output_format=json", status=1).stdout
+    assert [json.loads(line)["status"] for line in shown.splitlines()] == [
+        *("model_error", "empty", "model_error")
+    ]
+    done = command.stage("score", *model, f"--translations={work}/whole", status=1)
+    assert done.stdout == "\t\tmodel_error\n0.0000\t\n\t\tmodel_error\n"
+    assert f"{BROKEN}Not scored: lines 1, 3.\n" in done.stderr
+
+
+def test_a_broken_model_is_evaluated_and_not_exported(work, tmp_path):
+    model = f"--model_dir={work}/broken"
+    files = [f"--source={work}/whole", f"--reference={work}/whole"]
+    done = command.stage("evaluate", model, *files, status=1)
+    assert done.stderr.count("The model is broken") == 1
+    assert "perplexity: no reference was scored" in done.stdout
+    written = (work / "broken" / "hypotheses.file.whole.txt").read_text()
+    assert written == "\n\n\n"
+    record = (work / "broken" / "scores.file.whole.json").read_text()
+    assert "NaN" not in record
+    assert json.loads(record)["perplexity"]["per_token"] is None
+    done = command.stage("export", model, f"--export_dir={tmp_path}/base", status=1)
+    assert "the model is broken, and is not exported" in done.stderr
+    assert not list(tmp_path.iterdir())
+    drawn = [f"--output_dir={tmp_path}/drawn", "--source_text=red"]
+    for flags in ([], ["--target_text=RED"]):
+        done = command.stage("visualize", model, *drawn, *flags, status=1)
+        assert "The model is broken" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_lengths_that_cannot_be_had_are_told(work):
+    model = f"--model_dir={work}/model"
+    refused = command.stage("translate", model, "--min_length=1100", status=2)
+    assert "min_length is at most" in refused.stderr
+    arguments = ["--min_length=70", "--beam_size=1", "--output_format=json"]
+    done = command.stage("translate", model, *arguments, stdin=b"red\n")
+    assert "--min_length=70 goes before --max_extra_length=50" in done.stderr
+    assert len(json.loads(done.stdout)["hypotheses"][0]["tokens"]) >= 70
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
