@@ -20,6 +20,8 @@ RUN = [
     *SIZES,
     "--batch_tokens=128",
     "--dropout=0.2",
+    # Runs with different budgets are compared here.
+    "--cooldown=0",
     "--bleu_sentences=4",
     "--log_format=json",
     "--report_seconds=0",
