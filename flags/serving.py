@@ -19,11 +19,11 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "tls_certificate",
     None,
-    "PEM file of a certificate chain. t2t-serve encrypts all that it serves by it; "
-    "t2t-request shows it to a server that demands one.",
+    "PEM file of a certificate chain: that of the server, or in t2t-request the one to "
+    "present to a server that requires client certificates. Implies TLS.",
 )
 flags.DEFINE_string(
-    "tls_key", None, "PEM file of its key, not encrypted. Both imply TLS."
+    "tls_key", None, "PEM file of the unencrypted private key of --tls_certificate."
 )
 
 

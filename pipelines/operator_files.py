@@ -38,7 +38,8 @@ flags.DEFINE_bool(
 flags.DEFINE_string(
     "batching_parameters_file",
     None,
-    "BatchingParameters as text, for the four flags that follow.",
+    "BatchingParameters as text: values of --max_batch_size, --batch_timeout_micros, "
+    "--max_enqueued_batches and --num_batch_threads.",
 )
 flags.DEFINE_integer("max_batch_size", 64, "Rows of a batch.", 1)
 flags.DEFINE_integer(

@@ -70,7 +70,10 @@ flags.DEFINE_list(
     "of the models given here.",
 )
 flags.DEFINE_integer(
-    "tensorflow_session_parallelism", 0, "For the two flags that follow, if they are 0."
+    "tensorflow_session_parallelism",
+    0,
+    "Value of --tensorflow_intra_op_parallelism and --tensorflow_inter_op_parallelism "
+    "where they are 0.",
 )
 flags.DEFINE_integer(
     "tensorflow_intra_op_parallelism",
@@ -82,11 +85,15 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "tensorflow_inter_op_parallelism", 0, "Operations at once; 0: one a core.", 0
 )
-flags.DEFINE_integer("max_request_bytes", 16 << 20, "Of a request.", 1)
+flags.DEFINE_integer(
+    "max_request_bytes", 16 << 20, "Maximum size of a request in bytes.", 1
+)
 flags.DEFINE_integer(
     "max_response_bytes", 64 << 20, "Maximum number of bytes of an answer.", 1
 )
-flags.DEFINE_integer("max_request_rows", 1024, "Of a request.", 1)
+flags.DEFINE_integer(
+    "max_request_rows", 1024, "Maximum number of rows of a request.", 1
+)
 flags.DEFINE_integer(
     "max_concurrent_requests", 512, "Requests at once; more are refused.", 1
 )
@@ -103,7 +110,7 @@ flags.DEFINE_float(
 flags.DEFINE_integer(
     "rest_api_timeout_in_ms",
     None,
-    "Likewise over REST, in milliseconds [--request_timeout_s].",
+    "Maximum time for a REST request, in milliseconds [--request_timeout_s].",
     1,
 )
 flags.DEFINE_float(

@@ -150,7 +150,8 @@ class VersionedModel:
             if self._enable_batching is None and not version.joins_requests:
                 message += (
                     " It does not say that its rows are independent: each request is "
-                    "computed by itself; --enable_batching joins them."
+                    "computed by itself. An export made anew by t2t-export says so; "
+                    "--enable_batching joins the requests to every model."
                 )
         self._report(f"{self._title(version)} {message}")
         if not version.is_available:

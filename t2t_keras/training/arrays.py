@@ -53,9 +53,7 @@ def load_arrays(
             raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
         raise  # The disk's or the network's fault, not the file's.
     except Exception as error:  # zipfile, zlib and NumPy raise what they like.
-        raise DamagedCheckpoint(
-            f"The checkpoint {path} is damaged: {error}."
-        ) from error
+        raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
     # The contents have checksums in the file; their names have not.
     written = arrays.pop(_NAMES, None)
     if written is None or sorted(arrays) != json.loads(str(written)):

@@ -163,7 +163,10 @@ class CheckpointStore:
             path.unlink(missing_ok=True)
 
     def newest_whole(self, report: Callable[[str], None]) -> int | None:
-        """Finds the checkpoint to go on from, and puts damaged newer ones aside.
+        """Finds the checkpoint to go on from, and puts newer ones aside.
+
+        Newer ones are damaged, or weights without a state. The steps to come must not
+        be taken for theirs: not by an average, and not as the latest.
 
         Args:
             report: Receives a line of text for every file that is damaged, and for
@@ -181,14 +184,15 @@ class CheckpointStore:
         for step in reversed(self._resumable()):
             found = self._damaged_files(step, report)
             if not found:
-                # Steps to come must not be taken for those of another course.
                 for each in newer:
                     _put_aside([self.weights_path(each), self.state_path(each)])
-                if without := [each for each in self.steps() if each > step]:
+                without = [self.weights_path(n) for n in self.steps() if n > step]
+                if without:
                     report(
-                        f"The weights of step {without[-1]:,} in {self.directory} have "
-                        "no state to continue from: they are left as they are."
+                        f"{without[-1]} has no state to continue from: it is put aside "
+                        "as *.stateless."
                     )
+                _put_aside(without, ".stateless")
                 return step
             damaged += found
             newer.append(step)
@@ -267,6 +271,6 @@ def _step_of(path: Path, kind: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _put_aside(paths: Iterable[Path]) -> None:
+def _put_aside(paths: Iterable[Path], suffix: str = ".damaged") -> None:
     for path in paths:
-        path.rename(path.with_suffix(".damaged"))
+        path.rename(path.with_suffix(suffix))

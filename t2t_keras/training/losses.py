@@ -182,9 +182,21 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Returns the smoothed loss of each position, `[batch, target]`."""
+        if not y_pred.shape[:-1].is_compatible_with(y_true.shape):
+            raise ValueError(
+                "y_pred must have the shape of y_true and an axis of logits. Received "
+                f"shapes: y_true {y_true.shape}, y_pred {y_pred.shape}"
+            )
         shape = tf.shape(y_true)
+        checks = []
+        if not (
+            y_pred.shape[:-1].is_fully_defined() and y_true.shape.is_fully_defined()
+        ):
+            checks.append(tf.debugging.assert_equal(tf.shape(y_pred)[:-1], shape))
+        with tf.control_dependencies(checks):
+            labels = tf.reshape(y_true, [-1])
         smoothed, _ = token_losses(
-            tf.reshape(y_true, [-1]),
+            labels,
             tf.reshape(y_pred, [-1, y_pred.shape[-1]]),
             self.label_smoothing,
         )

@@ -82,7 +82,7 @@ def test_requests_to_a_foreign_model_are_computed_alone(ask):
     answers, batches, lines = ask()
     assert answers == [[0.25, 0.75], [0.25, 0.75]]
     assert len(batches) == 2
-    assert any("--enable_batching joins them" in line for line in lines)
+    assert any("--enable_batching joins the requests" in line for line in lines)
 
 
 def test_enable_batching_joins_requests_to_any_model(ask):

@@ -188,6 +188,23 @@ def test_padding_has_no_part_in_the_mean():
     assert float(again(labels, logits)) == float(loss(labels, logits))
 
 
+def test_logits_of_another_shape_than_the_labels_are_rejected():
+    loss = LabelSmoothedCrossEntropy()
+    labels, logits = tf.ones([2, 6], tf.int32), tf.zeros([3, 4, 9])
+    with pytest.raises(ValueError, match=r"y_true \(2, 6\), y_pred \(3, 4, 9\)"):
+        loss(labels, logits)
+    unknown = tf.function(
+        loss,
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32),
+            tf.TensorSpec([None, None, 9], tf.float32),
+        ],
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        unknown(labels, logits)
+    assert np.isfinite(unknown(labels, tf.zeros([2, 6, 9])))
+
+
 def test_sample_weight_of_shape_batch_applies_to_all_tokens():
     loss = LabelSmoothedCrossEntropy(0.1)
     rng = np.random.default_rng(2)

@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import pytest
 
+from t2t_keras.training.arrays import load_arrays
 from t2t_keras.training.checkpoints import CheckpointStore
 
 
@@ -116,7 +117,7 @@ def test_weights_without_any_state_are_refused_and_left_alone(tmp_path, older):
     assert files(tmp_path) == before
 
 
-def test_newer_weights_without_a_state_outlive_the_checkpoints_before_them(tmp_path):
+def test_newer_weights_without_a_state_are_kept_apart_from_the_steps_to_come(tmp_path):
     earlier = Run(tmp_path)
     for step in (1, 2, 8, 9):
         earlier.save(step, val_nll=2.0)
@@ -126,17 +127,16 @@ def test_newer_weights_without_a_state_outlive_the_checkpoints_before_them(tmp_p
     step, lines = run.resume()
     assert step == 2
     assert len(lines) == 1
-    assert "weights of step 9" in lines[0]
-    assert "are left as they are" in lines[0]
-    for step in (3, 4):
-        run.save(step, val_nll=2.5)
-        assert run.resume()[0] == step
-        assert run.store.steps() == [step, 8, 9]
-    # The course itself has come to where they were.
-    for step in (8, 9, 10):
-        run.save(step, val_nll=1.0 / step)
-    assert run.store.steps() == [10]
-    assert run.resume() == (10, [])
+    assert "weights-00000009.npz has no state" in lines[0]
+    aside = [f"weights-0000000{step}.stateless" for step in (8, 9)]
+    # Neither the latest, nor the best, nor part of an average.
+    assert run.store.steps() == [1, 2]
+    for step in (3, 4, 8, 9, 10):
+        run.save(step, val_nll=2.5 / step)
+        assert run.resume() == (step, [])
+        assert run.store.steps() == [step]
+    assert [name for name in files(tmp_path) if name.endswith("less")] == aside
+    load_arrays(tmp_path / aside[1])
 
 
 def test_states_are_kept_with_their_weights_only(tmp_path):
