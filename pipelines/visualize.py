@@ -29,6 +29,7 @@ def main() -> None:
     from t2t_keras.analysis.attention_maps import MAX_TOKENS, attention_maps
     from t2t_keras.analysis.attention_plot import draw_heat_maps, draw_lines
     from t2t_keras.analysis.explorer import explorer_page
+    from t2t_keras.data.lines import is_text
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
     from t2t_keras.decoding.translator import Translator
@@ -40,6 +41,9 @@ def main() -> None:
             "t2t-visualize looks at one model. Received: --checkpoint="
             f"{','.join(FLAGS.checkpoint)}"
         )
+    for name in ("source_text", "target_text"):
+        if not is_text(FLAGS[name].value or ""):
+            raise ValueError(f"--{name} is not valid UTF-8.")
     directory = directory_at(FLAGS.output_dir)
     model_dir = ModelDir(FLAGS.model_dir)
     model, weights, _ = model_dir.load(FLAGS.checkpoint[0])

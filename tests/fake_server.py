@@ -90,6 +90,8 @@ def status(text):
         return "invalid_utf8"
     if not text:
         return "empty"
+    if text.startswith("broken"):
+        return "model_error"
     return "too_long" if text.startswith("long") else "ok"
 
 

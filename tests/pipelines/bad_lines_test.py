@@ -173,6 +173,19 @@ def test_a_broken_model_is_evaluated_and_not_exported(work, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_text_that_is_none_is_not_drawn(work, tmp_path):
+    model = [f"--model_dir={work}/model", f"--output_dir={tmp_path}/drawn"]
+    for flags in (
+        ["--source_text=\udcff"],
+        ["--source_text=a", "--target_text=\udcff"],
+    ):
+        done = command.stage("visualize", *model, *flags, status=2)
+        assert (
+            f"error: {flags[-1].partition('=')[0]} is not valid UTF-8.\n" == done.stderr
+        )
+    assert not list(tmp_path.iterdir())
+
+
 def test_lengths_that_cannot_be_had_are_told(work):
     model = f"--model_dir={work}/model"
     refused = command.stage("translate", model, "--min_length=1100", status=2)

@@ -161,6 +161,15 @@ def test_a_line_that_is_no_text_is_told_of_and_the_others_are_answered(
     assert entries[1]["source"] == "\ufffd"
 
 
+def test_a_broken_model_is_told_of_and_costs_no_line(flags):
+    process = command.stage("request", *flags["grpc"], stdin=b"a\nbroken\n", status=1)
+    assert process.stdout == "A\n\n"
+    assert process.stderr == (
+        "error: The model is broken: it computes numbers that are not finite. Not "
+        "translated: line 2.\n"
+    )
+
+
 def test_what_has_been_answered_is_written_before_an_error(flags, tmp_path):
     # A damaged file: its checksum and length are missing.
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"a\nb\n")[:-8])

@@ -198,6 +198,17 @@ def test_answers_that_are_no_translations(connect):
         read_answer("server", ragged, 1, n_best=False)
 
 
+def test_an_older_export_of_a_broken_model_is_told_by_its_scores():
+    outputs = {
+        "translation": ["", "B"],
+        "score": [float("nan"), -0.5],
+        "status": ["ok", "ok"],
+    }
+    broken, whole = read_answer("server", outputs, 2, n_best=False)
+    assert broken == [("", 0.0, "model_error")]
+    assert whole == [("B", -0.5, "ok")]
+
+
 def test_token(connect):
     model = Model(token="s3cret")
     assert connect(model, token="s3cret").translate(["a"])[0][0].text == "A"
