@@ -98,8 +98,15 @@ flags.DEFINE_integer(
     "max_concurrent_requests", 512, "Requests at once; more are refused.", 1
 )
 flags.DEFINE_integer(
+    "max_memory_mb",
+    None,
+    "Maximum memory of the process, in MiB: models, requests and all that is computed. "
+    "What would take more is refused. [80% of the machine's, or of its container's]",
+    1,
+)
+flags.DEFINE_integer(
     "max_batch_length",
-    1 << 14,
+    1 << 15,
     "Maximum number of rows of a batch times the bytes of its longest one, where rows "
     "may be of any length. A request of more is computed in several batches.",
     1,
@@ -128,6 +135,7 @@ def main() -> None:
     from t2t_keras.serving.admission import Admission
     from t2t_keras.serving.batching import Batcher
     from t2t_keras.serving.freed_memory import keep_for_good
+    from t2t_keras.serving.memory import divided, limit_tensors
     from t2t_keras.serving.metrics import Metrics
     from t2t_keras.serving.open_files import max_connections
     from t2t_keras.serving.predictor import Predictor
@@ -135,6 +143,10 @@ def main() -> None:
     from t2t_keras.serving.server import serve
     from t2t_keras.serving.server_options import ServerOptions
 
+    memory = divided(
+        FLAGS.max_memory_mb, FLAGS.max_request_bytes, FLAGS.max_response_bytes
+    )
+    limit_tensors(memory.tensors)
     for line in ignored_flags.ignored():
         _report(line)
     batching = operator_files.read_batching_arguments(_report)
@@ -192,10 +204,7 @@ def main() -> None:
         batcher,
         metrics,
         FLAGS.max_request_rows,
-        Admission(
-            FLAGS.max_concurrent_requests,
-            max(1 << 30, 4 * FLAGS.max_request_bytes),
-        ),
+        Admission(FLAGS.max_concurrent_requests, memory.requests, memory.room),
     )
     if file and FLAGS.model_config_file_poll_wait_seconds:
         file.follow(registry, FLAGS.model_config_file_poll_wait_seconds)

@@ -1,12 +1,14 @@
 """What the server takes on at once: requests, and bytes held for them."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 
 import grpc
 
 from t2t_keras.serving.errors import ServingError
-from t2t_keras.serving.offload import SMALL
+from t2t_keras.serving.memory import READING
+from t2t_keras.serving.offload import LARGE, SMALL
 
 Hold = Callable[[int], None]
 """Adds bytes to those that a request holds.
@@ -23,11 +25,18 @@ class Admission:
         max_requests: The most requests at once; more are refused.
         max_bytes: The most bytes that they may hold together. Those of a request that
             holds less than 16 KiB are not counted: their number is limited.
+        room: Returns how many bytes the process may still take. Default any number.
     """
 
-    def __init__(self, max_requests: int = 512, max_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        max_requests: int = 512,
+        max_bytes: int = 1 << 30,
+        room: Callable[[], float] = lambda: math.inf,
+    ) -> None:
         self.max_requests = max_requests
         self.max_bytes = max_bytes
+        self._room = room
         self._requests = 0
         self._bytes = 0
 
@@ -70,12 +79,30 @@ class Admission:
                 raise _exhausted(
                     f"All requests together hold more than {self.max_bytes:,} bytes"
                 )
+            if self._room() < size:
+                raise _exhausted("The server has no more memory")
 
         try:
             yield hold
         finally:
             if held >= SMALL:
                 self._bytes -= held
+
+    def check_reading(self, size: int) -> None:
+        """Holds what it takes to read a large message to the memory that is left.
+
+        To be called just before, by the only thread that reads large ones.
+
+        Args:
+            size: Bytes of the message.
+
+        Raises:
+            ServingError: If there is too little.
+        """
+        if size >= LARGE and self._room() < READING * size:
+            raise _exhausted(
+                f"The server has too little memory left to read {size:,} bytes"
+            )
 
 
 def _exhausted(what: str) -> ServingError:

@@ -14,6 +14,22 @@ from t2t_keras.serving.errors import too_large_answer
 from t2t_keras.serving.saved_model import Arrays, bytes_of
 
 
+class Rows(NamedTuple):
+    """What is known of the rows of a request that may share a batch.
+
+    Attributes:
+        lengths: What each takes of a batch's length, `[rows]`.
+        padding: What the outputs are padded with, by name, where rows of different
+            batches differ in shape; None if the request may not be divided.
+        same_as: For each row the first equal one, `[rows]`, where equal rows have equal
+            outputs: they are computed once. None if they may differ.
+    """
+
+    lengths: np.ndarray
+    padding: Mapping[str, Any] | None = None
+    same_as: np.ndarray | None = None
+
+
 class Part(NamedTuple):
     """Some rows of a request, for one batch.
 
@@ -36,10 +52,7 @@ class BatchRequest:
 
     Args:
         inputs: Arrays, of one and the same first axis where it may share a batch.
-        lengths: What each row takes of a batch's length, `[rows]`; None if it may not
-            share one.
-        padding: What the outputs are padded with, by name, where rows of different
-            batches differ in shape; None if it may not be divided.
+        rows: What is known of its rows; None if it may not share a batch.
         deadline: When its answer is not wanted any more, as of `time.monotonic`.
         max_answer_bytes: The most bytes of its outputs.
 
@@ -47,31 +60,37 @@ class BatchRequest:
         future: The outputs to come. It can be cancelled until they are there.
         enqueued: When it came, as of `time.monotonic`.
         deadline: As given.
-        rows: How many there are; 1 for a request that is not one of rows.
+        rows: How many are computed; 1 for a request that is not one of rows.
         left: How many of them have not been given to a batch.
     """
 
     def __init__(
         self,
         inputs: Arrays,
-        lengths: np.ndarray | None = None,
-        padding: Mapping[str, Any] | None = None,
+        rows: Rows | None = None,
         deadline: float = math.inf,
         max_answer_bytes: int | None = None,
     ) -> None:
         self.future: Future[Arrays] = Future()
         self.enqueued = time.monotonic()
         self.deadline = deadline
-        self.rows = self.left = 1 if lengths is None else max(len(lengths), 1)
+        lengths = np.zeros(0, int) if rows is None else rows.lengths
+        self._copies: np.ndarray | None = None
+        if rows is not None and rows.same_as is not None:
+            firsts, copies = np.unique(rows.same_as, return_inverse=True)
+            if len(firsts) < len(lengths):
+                self._copies, lengths = copies, lengths[firsts]
+                inputs = {name: array[firsts] for name, array in inputs.items()}
+        self.rows = self.left = max(len(lengths), 1)
         self._inputs = inputs
-        self._padding = padding
+        self._padding = rows.padding if rows is not None else None
         self._max_answer_bytes = max_answer_bytes
         self._bytes = 0
         self._answered: list[tuple[np.ndarray, Arrays]] = []
         self._lock = threading.Lock()
         self._order = np.zeros(1, int)
         self._lengths = np.zeros(1, int)
-        if lengths is not None and len(lengths):
+        if len(lengths):
             self._order = np.argsort(-lengths, kind="stable")
             self._lengths = lengths[self._order]
 
@@ -109,6 +128,8 @@ class BatchRequest:
     def add(self, part: Part, outputs: Arrays) -> None:
         """Takes the outputs of a part; the last one completes the answer."""
         size = bytes_of(outputs)
+        if self._copies is not None:
+            size = size * np.isin(self._copies, part.rows).sum() // len(part.rows)
         with self._lock:
             self._bytes += size
             self._answered.append((part.rows, outputs))
@@ -117,6 +138,8 @@ class BatchRequest:
             self.fail(too_large_answer(self._max_answer_bytes))
         elif not missing:
             outputs = _together(self._answered, self.rows, self._padding or {})
+            if self._copies is not None:
+                outputs = {name: array[self._copies] for name, array in outputs.items()}
             # Whoever asked may have gone away.
             with contextlib.suppress(InvalidStateError):
                 self.future.set_result(outputs)
@@ -124,7 +147,8 @@ class BatchRequest:
     def fail(self, error: Exception) -> None:
         """Ends the request without an answer, unless it has ended."""
         with contextlib.suppress(InvalidStateError):
-            self.future.set_exception(error)
+            # Its traceback refers to the inputs, and they would stay in memory.
+            self.future.set_exception(error.with_traceback(None))
 
 
 def _together(
@@ -149,3 +173,20 @@ def _together(
             array[(places, *inside)] = part[name]
         outputs[name] = array
     return outputs
+
+
+def equal_rows(inputs: Arrays) -> np.ndarray:
+    """Returns for each row the first one that is equal, `[rows]`.
+
+    Args:
+        inputs: Arrays of one and the same first axis.
+    """
+    firsts: dict[Any, int] = {}
+    columns = [
+        [row.tobytes() if row.dtype != object else tuple(row.flat) for row in array]
+        if array.ndim > 1
+        else array.tolist()
+        for array in inputs.values()
+    ]
+    rows = zip(*columns, strict=True)
+    return np.array([firsts.setdefault(row, n) for n, row in enumerate(rows)], int)

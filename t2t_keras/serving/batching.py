@@ -5,14 +5,14 @@ import math
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any
 
 import grpc
 import numpy as np
 
-from t2t_keras.serving.batch_request import BatchRequest, Part
+from t2t_keras.serving.batch_request import BatchRequest, Part, Rows
 from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.saved_model import Arrays
 
@@ -86,8 +86,7 @@ class Batcher:
         run: Run,
         inputs: Arrays,
         seconds: float = math.inf,
-        lengths: np.ndarray | None = None,
-        padding: Mapping[str, Any] | None = None,
+        rows: Rows | None = None,
     ) -> "Future[Arrays]":
         """Adds a request.
 
@@ -96,9 +95,8 @@ class Batcher:
             run: Answers a batch; the same function for equal keys.
             inputs: Arrays; where they may be joined, of one and the same first axis.
             seconds: How long the answer is wanted. Default for ever.
-            lengths: What each row takes of a batch's length, `[rows]`. Default nothing.
-            padding: What outputs are to be padded with, by name, if the request is
-                divided. Default: it may not be divided.
+            rows: What is known of the rows of a request that may be joined. Default: it
+                may not be divided.
 
         Returns:
             The outputs to come. If it is cancelled in time, nothing is computed.
@@ -106,12 +104,11 @@ class Batcher:
         Raises:
             ServingError: If too much is waiting already.
         """
-        if key is not None and lengths is None:
-            lengths = np.zeros(len(next(iter(inputs.values()))), int)
+        if key is not None and rows is None:
+            rows = Rows(np.zeros(len(next(iter(inputs.values()))), int))
         request = BatchRequest(
             inputs,
-            None if key is None else lengths,
-            None if key is None else padding,
+            None if key is None else rows,
             time.monotonic() + seconds,
             self._max_answer_bytes,
         )

@@ -31,6 +31,11 @@ class ServingError(Exception):
         super().__init__(self.message)
         self.code = code
 
+    @property
+    def told(self) -> tuple[grpc.StatusCode, str]:
+        """What a client is told."""
+        return self.code, self.message
+
     @classmethod
     def of(cls, error: Exception) -> "ServingError":
         """Returns the status of whatever a model raised."""
@@ -41,7 +46,12 @@ class ServingError(Exception):
             # model may quote a whole input.
             lines = map(str.strip, error.message[:_MOST_READ].splitlines())
             told = [line for line in lines if line and line != _NO_NEWS]
-            return cls(_CODES[error.error_code], told[0] if told else "")
+            message = told[0] if told else ""
+            if isinstance(error, tf.errors.ResourceExhaustedError):
+                message = (
+                    f"The server has too little memory for this request: {message}"
+                )
+            return cls(_CODES[error.error_code], message)
         return cls(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
 
 

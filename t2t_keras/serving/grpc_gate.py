@@ -98,8 +98,8 @@ class Gate(grpc.aio.ServerInterceptor):
         except grpc.aio.AbortError:
             raise
         except Exception as error:
-            failure = ServingError.of(error)
-            await context.abort(failure.code, failure.message)
+            code, message = ServingError.of(error).told
+            await context.abort(code, message)
 
     async def _message(self, context: grpc.aio.ServicerContext) -> bytes:
         """Waits for the message of a call.
@@ -145,6 +145,7 @@ class Gate(grpc.aio.ServerInterceptor):
             ) from None
 
     def _parsed(self, handler: Any, content: bytes) -> Any:
+        self._admission.check_reading(len(content))
         most = self._max_fields
         if len(content) >= SMALL:
             message = handler.request_deserializer.__self__

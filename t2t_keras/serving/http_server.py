@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from t2t_keras.serving.http_body import reading_to_end
 from t2t_keras.serving.http_connections import Connection, Connections, Tls
 from t2t_keras.serving.http_protocol import HttpProtocol
 
@@ -67,7 +68,7 @@ class HttpServer(uvicorn.Server):
     ) -> None:
         super().__init__(
             uvicorn.Config(
-                self._closing(app),
+                self._closing(reading_to_end(app)),
                 http=HttpProtocol,
                 ws="none",
                 lifespan="off",

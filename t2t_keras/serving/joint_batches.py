@@ -22,6 +22,8 @@ def mark_rows_independent(
 ) -> None:
     """Notes in a version's directory that its rows do not depend on each other.
 
+    Nor do they depend on anything else: equal rows have equal outputs.
+
     Args:
         version_dir: Directory of the version.
         padding: What fills up those outputs, by name, whose rows differ in shape.

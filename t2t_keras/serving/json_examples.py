@@ -17,7 +17,7 @@ _EXAMPLES, _CONTEXT = "examples", "context"
 _INT64 = 1 << 63
 
 
-def parse_examples(body: bytes) -> tuple[str, input_pb2.Input]:
+def parse_examples(body: bytes | bytearray) -> tuple[str, input_pb2.Input]:
     """Reads the body of a request to classify or to regress.
 
     Returns:

@@ -37,7 +37,7 @@ class Body(NamedTuple):
     is_row: bool
 
 
-def parse(body: bytes) -> Body:
+def parse(body: bytes | bytearray) -> Body:
     """Reads the body of a request.
 
     Raises:
@@ -50,7 +50,7 @@ def parse(body: bytes) -> Body:
     return Body(signature_name, request[ROW if is_row else COLUMN], is_row)
 
 
-def read_object(body: bytes) -> tuple[dict[str, Any], str]:
+def read_object(body: bytes | bytearray) -> tuple[dict[str, Any], str]:
     """Reads the body of a request of any kind.
 
     Returns:
@@ -83,7 +83,7 @@ def read_object(body: bytes) -> tuple[dict[str, Any], str]:
     return request, signature_name
 
 
-def _check_marks(body: bytes) -> None:
+def _check_marks(body: bytes | bytearray) -> None:
     """Counts what takes much more memory than text, without reading the text.
 
     An empty list takes 2 bytes of a body, and 64 when it is read.

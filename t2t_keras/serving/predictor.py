@@ -3,13 +3,13 @@
 import asyncio
 import functools
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import grpc
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.serving.admission import Admission
+from t2t_keras.serving.batch_request import Rows, equal_rows
 from t2t_keras.serving.batching import Batcher
 from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.metrics import Metrics
@@ -130,7 +130,7 @@ class Predictor:
         signature = spec.signature_name or DEFAULT_SIGNATURE
         model.check(signature, inputs)
         names = model.outputs_of(signature, output_filter)
-        key = lengths = padding = None
+        key = known = None
         if model.is_batchable(signature):
             rows = {len(array) for array in inputs.values()}
             check_rows(rows, self.max_rows)
@@ -138,13 +138,15 @@ class Predictor:
                 # The object stands for the version: a new one has its own batches.
                 key = (id(model), signature, frozenset(names))
                 size = sum(array.nbytes for array in inputs.values())
-                lengths = await offload(size, model.row_lengths, signature, inputs)
-                padding = _padding(version, model, signature, names)
+                known = await offload(
+                    size, _known_of_rows, version, model, signature, inputs, names
+                )
         run = functools.partial(self._timed, spec.name, model, signature, names)
-        future = asyncio.wrap_future(
-            self._batcher.submit(key, run, inputs, timeout, lengths, padding)
-        )
-        return await asyncio.wait_for(future, max(timeout, 0))
+        async with asyncio.timeout(max(timeout, 0)):
+            # Not by a name: an error would refer to it, and it to the error.
+            return await asyncio.wrap_future(
+                self._batcher.submit(key, run, inputs, timeout, known)
+            )
 
     def _timed(
         self,
@@ -164,9 +166,16 @@ class Predictor:
             latency.observe(micros)
 
 
-def _padding(
-    version: Version, model: SavedModel, signature: str, names: set[str]
-) -> Mapping[str, Any] | None:
-    """Returns what outputs are padded with, or None if that is not known of all."""
-    unknown = {name for name in names if not model.has_fixed_rows(signature, name)}
-    return version.padding if unknown <= set(version.padding) else None
+def _known_of_rows(
+    version: Version,
+    model: SavedModel,
+    signature: str,
+    inputs: Arrays,
+    names: set[str],
+) -> Rows:
+    unpadded = {name for name in names if not model.has_fixed_rows(signature, name)}
+    return Rows(
+        model.row_lengths(signature, inputs),
+        version.padding if unpadded <= set(version.padding) else None,
+        equal_rows(inputs) if version.is_function else None,
+    )

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -192,10 +192,8 @@ class RestApi:
             content = await self._within(ends, self._body(request, hold))
             answer_it = self._predict if verb == "predict" else self._infer
             with admission.request() as hold_more:
-                answering = asyncio.ensure_future(
-                    answer_it(spec, verb, content, ends, hold_more)
-                )
-                text = await _unless_left(request, answering)
+                answer = answer_it(spec, verb, content, ends, hold_more)
+                text = await _unless_left(request, answer)
             hold(len(text))
             return HeldResponse(text, held.pop_all())
 
@@ -211,7 +209,7 @@ class RestApi:
             ) from None
 
     async def _predict(
-        self, spec: ModelSpec, verb: str, content: bytes, ends: float, hold: Hold
+        self, spec: ModelSpec, verb: str, content: bytearray, ends: float, hold: Hold
     ) -> bytes:
         # All at once: what is read of a body takes many times its size, and would wait
         # for other bodies.
@@ -225,7 +223,7 @@ class RestApi:
         return await offload(size, answer, outputs, is_row, self._max_answer_bytes)
 
     async def _infer(
-        self, spec: ModelSpec, verb: str, content: bytes, ends: float, hold: Hold
+        self, spec: ModelSpec, verb: str, content: bytearray, ends: float, hold: Hold
     ) -> bytes:
         reading = offload(len(content), self._read_examples, content, spec)
         examples = await self._within(ends, reading)
@@ -238,13 +236,14 @@ class RestApi:
         hold(size)
         return await offload(size, results, result)
 
-    def _read(self, content: bytes, spec: ModelSpec) -> tuple[Arrays, bool]:
+    def _read(self, content: bytearray, spec: ModelSpec) -> tuple[Arrays, bool]:
         """Returns the inputs in a body, and whether rows are wanted.
 
         Args:
             content: The body.
             spec: The model; it gets the signature's name.
         """
+        self._predictor.admission.check_reading(len(content))
         body = parse(content)
         spec.signature_name = body.signature_name
         version, model = self._registry.acquire(spec)
@@ -256,45 +255,50 @@ class RestApi:
         finally:
             version.release()
 
-    def _read_examples(self, content: bytes, spec: ModelSpec) -> np.ndarray:
+    def _read_examples(self, content: bytearray, spec: ModelSpec) -> np.ndarray:
         """Returns the Examples in a body; the spec gets the signature's name."""
+        self._predictor.admission.check_reading(len(content))
         spec.signature_name, given = parse_examples(content)
         return read_examples(given, self._max_bytes)
 
-    async def _body(self, request: Request, hold: Hold) -> bytes:
-        parts, size = [], 0
+    async def _body(self, request: Request, hold: Hold) -> bytearray:
+        content = bytearray()
         async for part in request.stream():
-            size += len(part)
-            if size > self._max_bytes:
+            if len(content) + len(part) > self._max_bytes:
                 raise _TooLarge(
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
                     f"A request has at most {self._max_bytes:,} bytes.",
                 )
             hold(len(part))
-            parts.append(part)
-        return b"".join(parts)
+            content += part
+        return content
 
 
 class _TooLarge(ServingError):
     """A body that HTTP has a status of its own for."""
 
 
-async def _unless_left(request: Request, answering: "asyncio.Future[Result]") -> Result:
+async def _unless_left(request: Request, answer: Coroutine[Any, Any, Result]) -> Result:
     """Waits for an answer, which is given up if nobody is there to read it.
 
     Raises:
         ClientDisconnect: If the client has gone away.
     """
-    leaving = asyncio.ensure_future(_has_left(request))
-    either: list[asyncio.Future[Any]] = [answering, leaving]
+    both: list[asyncio.Future[Any]] = [
+        asyncio.ensure_future(answer),
+        asyncio.ensure_future(_has_left(request)),
+    ]
     try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done():
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not both[0].done():
             raise ClientDisconnect
-        return answering.result()
+        return both[0].result()
     finally:
-        answering.cancel()
-        leaving.cancel()
+        for task in both:
+            task.cancel()
+        # An error refers to this frame, and so to the request: it would stay in memory
+        # until Python looks for such cycles.
+        del both, task
 
 
 async def _has_left(request: Request) -> None:

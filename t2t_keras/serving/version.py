@@ -39,6 +39,7 @@ class Version:
         error: Why the last attempt to load failed, or None.
         joins_requests: Whether requests may share a batch, for signatures all of whose
             inputs and outputs have a first axis of any size.
+        is_function: Whether equal rows have equal outputs, as the version itself says.
         padding: What fills up outputs whose rows differ in shape, by name.
     """
 
@@ -52,6 +53,7 @@ class Version:
         self.number = number
         self.path = path
         self.joins_requests = bool(enable_batching)
+        self.is_function = False
         self.padding: dict[str, Any] = {}
         self.state = Status.START
         self.error: ServingError | None = None
@@ -91,8 +93,9 @@ class Version:
         try:
             model = SavedModel(self.path, session)
             self._warm_up(model)
+            self.is_function = are_rows_independent(self.path)
             if self._enable_batching is None:
-                self.joins_requests = are_rows_independent(self.path)
+                self.joins_requests = self.is_function
             self.padding = output_padding(self.path)
         except Exception as raised:
             # A broken version must not stop the server: others are served.

@@ -10,6 +10,7 @@ import pytest
 from registries import WAIT, config_of, registry_of
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
+from t2t_keras.serving.batch_request import Rows, equal_rows
 from t2t_keras.serving.batching import Batcher
 from t2t_keras.serving.errors import ServingError
 from t2t_keras.serving.joint_batches import output_padding
@@ -50,10 +51,6 @@ def texts_of(text):
     return {"x": array}
 
 
-def lengths_of(inputs):
-    return np.array([len(text) for text in inputs["x"]])
-
-
 class Asked:
     """A batcher of one thread, which is held up by the batch "first"."""
 
@@ -63,12 +60,12 @@ class Asked:
         self.first = self("first")
         assert model.entered.acquire(timeout=WAIT)
 
-    def __call__(self, text, padding=None, **options):
+    def __call__(self, text, padding=None, computes_once=False, **options):
         inputs = texts_of(text)
-        lengths = lengths_of(inputs)
-        return self.batcher.submit(
-            "key", self.model, inputs, lengths=lengths, padding=padding, **options
-        )
+        lengths = np.array([len(text) for text in inputs["x"]])
+        same_as = equal_rows(inputs) if computes_once else None
+        rows = Rows(lengths, padding, same_as)
+        return self.batcher.submit("key", self.model, inputs, rows=rows, **options)
 
     def end(self):
         """Lets the model go on and returns its batches, the first one apart."""
@@ -134,6 +131,44 @@ def test_a_part_that_fails_ends_the_request_and_no_other():
     with pytest.raises(ValueError, match="a bad row"):
         large.result(WAIT)
     same(small.result(WAIT), spelt("ff"))
+
+
+def test_equal_rows_are_computed_once_where_they_have_equal_outputs():
+    ask = Asked(Spelling(), max_batch_size=2)
+    text = "aa bb aa aa cc bb aa"
+    large = ask(text, PADDING, computes_once=True)
+    alike = ask("dd dd", computes_once=True)
+    other = ask("ee ee")
+    assert ask.end() == ["aa bb", "dd", "ee ee", "cc"]
+    same(large.result(WAIT), spelt(text))
+    same(alike.result(WAIT), spelt("dd dd"))
+    same(other.result(WAIT), spelt("ee ee"))
+
+
+def test_what_is_computed_once_counts_as_often_as_it_is_answered():
+    ask = Asked(Spelling(), max_answer_bytes=100)
+    large, small = ask("aa " * 5, computes_once=True), ask("bb")
+    assert ask.end() == ["aa bb"]
+    with pytest.raises(ServingError, match="more than 100 bytes"):
+        large.result(WAIT)
+    same(small.result(WAIT), spelt("bb"))
+
+
+def test_rows_are_equal_if_all_inputs_are():
+    def texts(*values):
+        array = np.empty(len(values), object)
+        array[:] = values
+        return array
+
+    found = equal_rows(
+        {"a": texts(b"x", b"x", b"x\0", b"x"), "b": np.array([1, 2, 1, 1])}
+    )
+    assert found.tolist() == [0, 1, 2, 0]
+    ids = np.array([[1, 2], [1, 0], [1, 2]])
+    assert equal_rows({"ids": ids}).tolist() == [0, 1, 0]
+    words = texts(b"a", b"b", b"a", b"b").reshape(2, 2)
+    assert equal_rows({"words": words}).tolist() == [0, 0]
+    assert equal_rows({"none": np.zeros(0)}).tolist() == []
 
 
 class Leaving(Spelling):

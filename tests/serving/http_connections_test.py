@@ -141,6 +141,35 @@ def test_an_answer_is_held_until_it_is_taken_or_cannot_be(monkeypatch):
     asyncio.run(test())
 
 
+def test_a_refusal_is_read_by_clients_that_send_their_whole_body_first():
+    size = 32 << 20
+
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "http.response.start", "status": 413, "headers": []})
+        await send({"type": "http.response.body", "body": b"no"})
+
+    def request(headers=b""):
+        length = b"Content-Length: %d\r\n" % size
+        return b"POST / HTTP/1.1\r\nHost: x\r\n" + length + headers + b"\r\n"
+
+    async def test():
+        async with serving(app) as (_, port, *_):
+            reader, writer = await connect(port)
+            writer.write(request(b"Connection: close\r\n") + b"a" * size)
+            await writer.drain()
+            assert b" 413 " in await reader.readline()
+            assert (await reader.read()).endswith(b"no\r\n0\r\n\r\n")
+            writer.close()
+            # Whose body never comes is answered all the same.
+            reader, writer = await connect(port)
+            writer.write(request() + b"a")
+            assert b" 413 " in await reader.readline()
+            writer.close()
+
+    asyncio.run(test())
+
+
 def test_a_connection_without_a_request_is_closed(monkeypatch):
     monkeypatch.setattr(http_protocol, "_HEAD_SECONDS", 0.5)
 

@@ -518,6 +518,7 @@ def test_mistakes_in_flags(bases, certificate, tmp_path):
         ([f"--model_config_file={wrong}"], "nmae"),
         ([base, f"--tls_key={certificate / 'key.pem'}"], "go together"),
         ([base, "--port=0", "--rest_api_port=0"], "nothing to listen on"),
+        ([base, "--max_memory_mb=9"], "--max_memory_mb is at least"),
         ([base, f"--token_file={tmp_path / 'no'}"], "--token_file"),
     ):
         assert message in command.stage("serve", *arguments, status=2).stderr

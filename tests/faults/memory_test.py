@@ -1,0 +1,117 @@
+"""Whatever is asked of it, a server keeps to its memory: `make test-faults`."""
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import exported
+import grpc
+import pytest
+import served
+import tensorflow as tf
+
+pytestmark = pytest.mark.faults
+BODY = 15 << 20
+UNITS = [b"[1],", b"0.123,", b"[0.5,0.25],", b'"a",', b'"' + b"a" * 99 + b'",']
+MODEL = 'config {{ name: "{0}" base_path: "{1}/{0}" }}'
+
+
+class Hog(tf.Module):
+    """A model that takes as many MiB as it is told to."""
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int32, name="mb")])
+    def take(self, mb):
+        return {"sum": tf.reduce_sum(tf.random.uniform([mb, 1 << 18]))}
+
+
+def peak_mb(server):
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
+
+
+def repeated(rows, words, **options):
+    """Returns a request of so many rows that shares one text between all of them."""
+    request = served.predict_request("words", **options)
+    for name in ("text", "translation")[: 1 + (options.get("signature") == "align")]:
+        request.inputs[name].dtype = tf.string.as_datatype_enum
+        request.inputs[name].tensor_shape.dim.add(size=rows)
+        request.inputs[name].string_val.append(b"no " * words)
+    return request
+
+
+def distinct(rows, words):
+    """Returns a request of so many different rows."""
+    text = ["no " * words + str(number) for number in range(rows)]
+    return served.predict_request("words", text=text)
+
+
+def test_the_peak_of_memory_stays_within_the_budget(tmp_path):
+    exported.export(tmp_path / "words" / "1", *exported.toy(), max_input_tokens=1024)
+    hog = Hog()
+    tf.saved_model.save(hog, str(tmp_path / "hog" / "1"), signatures=hog.take)
+    models = " ".join(MODEL.format(name, tmp_path) for name in ("words", "hog"))
+    (tmp_path / "config").write_text(f"model_config_list {{ {models} }}")
+    config = f"--model_config_file={tmp_path / 'config'}"
+    # As a process of its own: what is loaded counts.
+    command = [sys.executable, "-m", "t2t_keras.pipelines.serve", config]
+    refused = subprocess.run(
+        [*command, "--max_memory_mb=1"], stderr=subprocess.PIPE, text=True
+    )
+    assert refused.returncode == 2
+    least = int(re.search(r"at least ([\d,]+)", refused.stderr)[1].replace(",", ""))
+    budget = least + 400
+    with (
+        served.server(
+            config, f"--max_memory_mb={budget}", "--request_timeout_s=300"
+        ) as server,
+        server.channel() as channel,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        predict = served.prediction(channel).Predict
+
+        def outcome(request):
+            try:
+                return predict(request, timeout=300).outputs
+            except grpc.RpcError as error:
+                return error.code().name
+
+        def take(mb):
+            return outcome(served.predict_request("hog", mb=mb))
+
+        at_start = peak_mb(server)
+        (alone,) = outcome(repeated(1, 1000))["translation"].string_val
+        request = repeated(256, 1000)
+        assert len(request.SerializeToString()) < 4000
+        assert set(outcome(request)["translation"].string_val) == {alone}
+        assert outcome(repeated(256, 1000, signature="align")) == "INVALID_ARGUMENT"
+        for found in pool.map(outcome, [distinct(64, 200)] * 8):
+            assert set(found["status"].string_val) == {b"ok"}
+        (status,) = set(outcome(distinct(20, 900))["status"].string_val)
+        assert status == b"ok"
+        assert take(20) != "RESOURCE_EXHAUSTED"
+        assert take(20_000) == "RESOURCE_EXHAUSTED"
+        for unit in (
+            b"[1],",
+            b"0.123,",
+            b"[0.5,0.25],",
+            b'"a",',
+            b'"' + b"a" * 99 + b'",',
+        ):
+            body = b'{"inputs": [' + unit * (BODY // len(unit)) + unit[:-1] + b"]}"
+            sent = [("/v1/models/words:predict", body)] * 16
+            statuses = {
+                status for status, _ in pool.map(lambda s: server.get(*s), sent)
+            }
+            assert statuses <= {400, 429}
+        assert list(outcome(repeated(1, 1000))["translation"].string_val) == [alone]
+        assert take(20) != "RESOURCE_EXHAUSTED"
+        peak = peak_mb(server)
+        assert server.stop() == 0
+    print(f"\n{at_start:.0f} MB at the start, at most {peak:.0f}, allowed {budget}")
+    assert peak < budget
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
