@@ -38,7 +38,7 @@ setup(
         "t2t_keras.flags": "flags",
         "t2t_keras.pipelines": "pipelines",
     },
-    package_data={"t2t_keras": ["py.typed", "analysis/page/*", "serving/page/*"]},
+    package_data={"t2t_keras": ["py.typed", "analysis/page/*", "server/page/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",

@@ -15,7 +15,7 @@ import multi30k
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.serving.client_grpc import GrpcClient
+from t2t_keras.client.grpc_client import GrpcClient
 
 WARM_UP = 5.0
 READY = "gRPC: "

@@ -13,7 +13,7 @@ from t2t_keras.flags import paths
 from t2t_keras.pipelines import stage
 
 if TYPE_CHECKING:
-    from t2t_keras.analysis.complexity import Measurement
+    from t2t_keras.analysis.layer_complexity import Measurement
 
 FLAGS = flags.FLAGS
 
@@ -31,8 +31,8 @@ flags.DEFINE_integer("repeats", 5, "Runs that a median is taken of.", 1)
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.analysis.complexity import measure
     from t2t_keras.analysis.complexity_plot import draw_complexity
+    from t2t_keras.analysis.layer_complexity import measure
     from t2t_keras.files import directory_at, write_atomically
 
     lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
@@ -84,7 +84,7 @@ def _numbers(flag: str, least: int) -> list[int]:
 
 def _table(measurements: "list[Measurement]", lengths: list[int]) -> str:
     """Returns Table 1 with what was measured beside it, in Markdown."""
-    from t2t_keras.analysis.complexity import LAYERS, crossover, exponent
+    from t2t_keras.analysis.layer_complexity import LAYERS, crossover, exponent
 
     d = measurements[0].d
     times = {

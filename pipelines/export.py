@@ -46,11 +46,11 @@ def main() -> None:
     """Runs the stage."""
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.export.model_card import EXTRA, model_card, write_card
+    from t2t_keras.export.servable import TranslationServable
+    from t2t_keras.export.warmup import write_warmup
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.serving.export import EXTRA, model_card, write_card
-    from t2t_keras.serving.servable import TranslationServable
-    from t2t_keras.serving.version_dirs import new_version, versions_of
-    from t2t_keras.serving.warmup import write_warmup
+    from t2t_keras.server.version_dirs import new_version, versions_of
 
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options(model_dir.search))
@@ -141,7 +141,7 @@ def _shrink(
     """Rounds the weights to what is stored, and says what that costs."""
     from t2t_keras.evaluation.bleu import Score, score_translations
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
-    from t2t_keras.serving.servable import stored
+    from t2t_keras.export.servable import stored
 
     sources, references = (_held_back(model_dir, s) for s in ("source", "target"))
     lang = model_dir.config["data"]["target_lang"]
@@ -184,7 +184,7 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
     import numpy as np
 
     from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
-    from t2t_keras.serving.saved_model import DEFAULT_SIGNATURE, SavedModel
+    from t2t_keras.server.saved_model import DEFAULT_SIGNATURE, SavedModel
 
     if FLAGS.sample:
         stage.report("Draws at random are not compared with those of t2t-translate.")

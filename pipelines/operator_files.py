@@ -13,8 +13,8 @@ from absl import flags
 if TYPE_CHECKING:
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
-    from t2t_keras.serving.config_file import ConfigFile
-    from t2t_keras.serving.tls import ServerTls
+    from t2t_keras.server.config_file import ConfigFile
+    from t2t_keras.server.tls import ServerTls
 
 FLAGS = flags.FLAGS
 
@@ -65,8 +65,8 @@ def read_models(
     report: Callable[[str], None],
 ) -> "tuple[ModelServerConfig, ConfigFile | None]":
     """Returns what to serve, and the file that says so, if there is one."""
-    from t2t_keras.serving.config_file import ConfigFile
-    from t2t_keras.serving.model_config import one_model
+    from t2t_keras.server.config_file import ConfigFile
+    from t2t_keras.server.model_config import one_model
 
     if bool(FLAGS.model_base_path) == bool(FLAGS.model_config_file):
         raise ValueError("Either --model_base_path or --model_config_file is given.")
@@ -81,7 +81,7 @@ def read_models(
 
 def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
     """Returns the arguments of `Batcher` that flags or a file give."""
-    from t2t_keras.serving.operator_config import read_batching
+    from t2t_keras.server.operator_config import read_batching
 
     names = (
         *("max_batch_size", "batch_timeout_micros"),
@@ -105,8 +105,8 @@ def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
 
 def metrics_path() -> str | None:
     """Returns where metrics are over REST, or None for nowhere."""
-    from t2t_keras.serving.metrics import PATH
-    from t2t_keras.serving.operator_config import read_metrics_path
+    from t2t_keras.server.operator_config import read_metrics_path
+    from t2t_keras.server.prometheus import PATH
 
     if not FLAGS.monitoring_config_file:
         return PATH
@@ -115,7 +115,7 @@ def metrics_path() -> str | None:
 
 def grpc_tls(report: Callable[[str], None]) -> "ServerTls | None":
     """Returns how gRPC alone is encrypted, or None if it is not."""
-    from t2t_keras.serving.operator_config import read_ssl
+    from t2t_keras.server.operator_config import read_ssl
 
     if FLAGS.use_alts_credentials:
         raise ValueError("--use_alts_credentials is not supported.")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths, speed, streams
+from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.pipelines import hypotheses, input_output, stage
 from t2t_keras.pipelines.outcomes import Outcomes
 
@@ -171,7 +171,7 @@ def run() -> None:
     """Is the console script."""
     for name, value in _SEARCH.items():
         FLAGS.set_default(name, value)
-    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, streams, decoding, speed]
+    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, text_files, decoding, speed]
     stage.run(main, __name__, shared)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from t2t_keras.data.translation import Position
+from t2t_keras.data.dataset import DataPosition
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.schedule import Cooldown
 from t2t_keras.training.trainer import PLACE, Trainer, Votes
@@ -54,7 +54,7 @@ class Progress(keras.callbacks.Callback):
         self._cooldown_share = cooldown_share
         self._report = report
         self._cooldown_of: dict[str, Any] | None = None
-        self.position = Position()
+        self.position = DataPosition()
         self.epoch = 0
         self._budget = budget
         self._trainer = trainer
@@ -77,7 +77,7 @@ class Progress(keras.callbacks.Callback):
             stopped_early: Whether early stopping has ended the usual learning rate.
                 Default False.
         """
-        self.position = Position(**state["position"])
+        self.position = DataPosition(**state["position"])
         self._epochs = state["epochs"]
         self._tokens = state["tokens"]
         self._minutes_before = state["minutes"]
@@ -203,6 +203,6 @@ class Progress(keras.callbacks.Callback):
         done = place["batch"] + 1
         self._epochs = place["epoch"] + done / place["batches"]
         if done == place["batches"]:
-            self.position = Position(place["epoch"] + 1, 0)
+            self.position = DataPosition(place["epoch"] + 1, 0)
         else:
-            self.position = Position(place["epoch"], done)
+            self.position = DataPosition(place["epoch"], done)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_keras.flags import hypotheses as hypotheses_flags
-from t2t_keras.flags import serving, streams
+from t2t_keras.flags import serving, text_files
 from t2t_keras.pipelines import hypotheses, input_output, stage
 from t2t_keras.pipelines.outcomes import Outcomes
 
 if TYPE_CHECKING:
-    from t2t_keras.serving.client import Client
+    from t2t_keras.client.model_client import Client
 
 FLAGS = flags.FLAGS
 
@@ -79,8 +79,8 @@ def main() -> int:
 
 
 def _client() -> "Client":
-    from t2t_keras.serving.client_grpc import GrpcClient
-    from t2t_keras.serving.client_rest import RestClient
+    from t2t_keras.client.grpc_client import GrpcClient
+    from t2t_keras.client.rest_client import RestClient
 
     kinds: dict[str, type[Client]] = {"grpc": GrpcClient, "rest": RestClient}
     return kinds[FLAGS.protocol](
@@ -104,7 +104,7 @@ def run() -> None:
     stage.run(
         main,
         __name__,
-        [streams, hypotheses_flags, serving],
+        [text_files, hypotheses_flags, serving],
         required=["server"],
     )
 

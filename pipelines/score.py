@@ -12,7 +12,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths, streams
+from t2t_keras.flags import decoding, paths, text_files
 from t2t_keras.pipelines import input_output, stage
 from t2t_keras.pipelines.outcomes import Outcomes, tell_invalid_lines
 
@@ -81,7 +81,7 @@ def run() -> None:
     """Is the console script."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
-        streams,
+        text_files,
         decoding.CHECKPOINT,
         decoding.DECODE_BATCH_TOKENS,
     ]

@@ -132,16 +132,16 @@ def main() -> None:
     """Runs the stage."""
     import tensorflow as tf
 
-    from t2t_keras.serving.admission import Admission
-    from t2t_keras.serving.batching import Batcher
-    from t2t_keras.serving.freed_memory import keep_for_good
-    from t2t_keras.serving.memory import divided, limit_tensors
-    from t2t_keras.serving.metrics import Metrics
-    from t2t_keras.serving.open_files import max_connections
-    from t2t_keras.serving.predictor import Predictor
-    from t2t_keras.serving.registry import Registry
-    from t2t_keras.serving.server import serve
-    from t2t_keras.serving.server_options import ServerOptions
+    from t2t_keras.server.admission import Admission
+    from t2t_keras.server.freed_memory import keep_for_good
+    from t2t_keras.server.memory import divided, limit_tensors
+    from t2t_keras.server.model_server import serve
+    from t2t_keras.server.open_files import max_connections
+    from t2t_keras.server.predictor import Predictor
+    from t2t_keras.server.prometheus import Metrics
+    from t2t_keras.server.registry import Registry
+    from t2t_keras.server.request_batcher import Batcher
+    from t2t_keras.server.server_options import ServerOptions
 
     memory = divided(
         FLAGS.max_memory_mb, FLAGS.max_request_bytes, FLAGS.max_response_bytes

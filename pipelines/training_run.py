@@ -9,9 +9,9 @@ from typing import Any
 from absl import flags
 
 from t2t_keras.data.batching import Batching
+from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
 from t2t_keras.data.preparation import PreparedData
-from t2t_keras.data.translation import training_dataset
 from t2t_keras.flags import training
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.pipelines import interrupts

@@ -6,7 +6,7 @@ echo "Hello." | t2t-translate --model_dir=DIR
 
 from absl import flags
 
-from t2t_keras.flags import decoding, paths, speed, streams
+from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.pipelines import hypotheses, input_output, stage
 from t2t_keras.pipelines.outcomes import Outcomes
@@ -71,7 +71,7 @@ def run() -> None:
     """Is the console script."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
-        streams,
+        text_files,
         hypotheses_flags,
         decoding,
         speed,

@@ -8,10 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_keras.data.batching import Batching
+from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
 from t2t_keras.data.lines import read_lines
 from t2t_keras.data.preparation import text_path
-from t2t_keras.data.translation import training_dataset
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.bleu import corpus_bleu

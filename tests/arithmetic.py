@@ -3,7 +3,7 @@
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from t2t_keras.serving.warmup import WARMUP_PATH
+from t2t_keras.export.warmup import WARMUP_PATH
 
 
 class Arithmetic(tf.Module):

@@ -7,8 +7,8 @@ from t2t_keras.data.subwords import SentencePieceTokenizer, WordPieceTokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.serving.servable import TranslationServable
-from t2t_keras.serving.warmup import write_warmup
+from t2t_keras.export.servable import TranslationServable
+from t2t_keras.export.warmup import write_warmup
 
 LINES = [f"{word} {number}" for number in range(40) for word in ("the", "a dog", "no")]
 OPTIONS = SearchOptions(beam_size=3, max_extra_length=4, length_penalty=0.8)

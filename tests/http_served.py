@@ -5,7 +5,7 @@ import contextlib
 
 import command
 
-from t2t_keras.serving.http_server import HttpServer, listen
+from t2t_keras.server.http_server import HttpServer, listen
 
 WAIT = 60  # Seconds until a test that hangs fails.
 REQUEST = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import browser
 
-from t2t_keras.serving.translate_page import translate_page
+from t2t_keras.server.translate_page import translate_page
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 ABSENT = -1e9

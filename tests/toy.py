@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from t2t_keras import Transformer
 from t2t_keras.data.batching import Batching
+from t2t_keras.data.dataset import DataPosition, training_dataset
 from t2t_keras.data.examples import Examples, append_eos
-from t2t_keras.data.translation import Position, training_dataset
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.trainer import Trainer
 
@@ -58,7 +58,7 @@ def trainer_of(
         return Trainer(model, Adam(learning_rate), strategy=strategy, **arguments)
 
 
-def batches(trainer, batching=None, start=Position(), examples=None):  # noqa: B008
+def batches(trainer, batching=None, start=DataPosition(), examples=None):  # noqa: B008
     """Returns an iterator over a trainer's share of the batches of random pairs."""
     examples = examples or RandomExamples()
     batching = batching or Batching(64)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.analysis.complexity import LAYERS, Measurement, crossover
+from t2t_keras.analysis.layer_complexity import LAYERS, Measurement, crossover
 from t2t_keras.files import atomic_writer
 
 COLOURS = ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#e69f00")

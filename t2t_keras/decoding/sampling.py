@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from t2t_keras.decoding import best
+from t2t_keras.decoding import top_k as top_k_module
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.options import SearchOptions
 
@@ -64,7 +64,7 @@ def _mix(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def _likeliest(logits: tf.Tensor, top_k: int, top_p: float) -> tf.Tensor:
     """Makes all but the likeliest tokens impossible; the first one always stays."""
     if top_k:
-        greatest, _ = best.top_k(logits, min(top_k, logits.shape[-1]))
+        greatest, _ = top_k_module.top_k(logits, min(top_k, logits.shape[-1]))
         logits = tf.where(logits < greatest[..., -1:], IMPOSSIBLE, logits)
     if top_p < 1:
         descending = tf.sort(logits, direction="DESCENDING")

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from t2t_keras.decoding import constraints, sampling
-from t2t_keras.decoding.best import log_sum_exp, top_k
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
@@ -28,6 +27,7 @@ from t2t_keras.decoding.token_history import (
     pad,
     select,
 )
+from t2t_keras.decoding.top_k import log_sum_exp, top_k
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID
 
 

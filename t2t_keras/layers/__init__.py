@@ -14,9 +14,9 @@ from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder, EncoderLayer
 from t2t_keras.layers.feed_forward import FeedForward
+from t2t_keras.layers.layer_norm import LayerNorm
 from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import causal_mask, padding_mask, window_mask
-from t2t_keras.layers.normalization import LayerNorm
 from t2t_keras.layers.position import (
     LearnedPosition,
     SinusoidalPosition,

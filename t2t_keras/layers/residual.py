@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers.dropout import Dropout
-from t2t_keras.layers.normalization import LayerNorm
+from t2t_keras.layers.layer_norm import LayerNorm
 from t2t_keras.layers.shapes import check_shape, require_shape
 from t2t_keras.layers.symbolic import TracedOutputs
 

@@ -6,7 +6,7 @@ import keras
 
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.feed_forward import FeedForward
-from t2t_keras.layers.normalization import LayerNorm
+from t2t_keras.layers.layer_norm import LayerNorm
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import check_shape

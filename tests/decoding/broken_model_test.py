@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import Transformer
-from t2t_keras.decoding import best
+from t2t_keras.decoding import top_k as top_k_module
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.translations import Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.serving.servable import TranslationServable
+from t2t_keras.export.servable import TranslationServable
 
 LINES = ["the 7", "", "a dog 12", "no 3"]
 LIMITS = {"max_extra_length": 3}
@@ -166,9 +166,9 @@ def test_sums_tell_of_one_bad_number_and_places_exist(size, value):
     x = np.random.default_rng(0).normal(size=[3, 2, size]).astype(np.float32)
     x[0, 0, size // 2] = value
     x[1, 1] = value
-    sums = best.log_sum_exp(tf.constant(x)).numpy()[..., 0]
+    sums = top_k_module.log_sum_exp(tf.constant(x)).numpy()[..., 0]
     assert np.isfinite(sums).tolist() == [[False, True], [True, False], [True, True]]
-    _, places = best.top_k(tf.constant(x), min(size, 9))
+    _, places = top_k_module.top_k(tf.constant(x), min(size, 9))
     assert places.numpy().min() >= 0
     assert places.numpy().max() < size
 

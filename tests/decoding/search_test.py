@@ -10,8 +10,8 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import Transformer
-from t2t_keras.decoding import best
 from t2t_keras.decoding import search as search_module
+from t2t_keras.decoding import top_k as top_k_module
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.sampling import draw, gumbel
@@ -390,7 +390,7 @@ def test_the_best_of_a_large_vocabulary_are_tensorflows(options, monkeypatch):
     )
     options |= {"min_length": 6, "max_output_tokens": 8}
     found = search(large, sources(seed=17), **options)
-    for module in (search_module, best):
+    for module in (search_module, top_k_module):
         monkeypatch.setattr(module, "top_k", tf.math.top_k)
     assert found == search(large, sources(seed=17), **options)
 

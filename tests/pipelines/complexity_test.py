@@ -6,7 +6,7 @@ import sys
 import command
 import pytest
 
-from t2t_keras.analysis.complexity import LAYERS
+from t2t_keras.analysis.layer_complexity import LAYERS
 
 LAYER_ROWS = {
     "self-attention": ["O(n^2 d)", "O(1)", "O(1)"],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.model_dir import ModelDir
-from t2t_keras.serving.saved_model import SavedModel
+from t2t_keras.server.saved_model import SavedModel
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from toy import RandomExamples, batches, run, trainer_of
 
 from t2t_keras.data.batching import Batching
-from t2t_keras.data.translation import Position, training_dataset
+from t2t_keras.data.dataset import DataPosition, training_dataset
 from t2t_keras.training import loop
 from t2t_keras.training.callbacks import (
     EarlyStopping,
@@ -218,7 +218,7 @@ def fit(
     trainer,
     callbacks,
     steps,
-    start=Position(),  # noqa: B008
+    start=DataPosition(),  # noqa: B008
     every=4,
     stop=None,
     initial_epoch=0,
@@ -296,7 +296,7 @@ def test_a_stopped_run_goes_on_with_the_same_losses(tmp_path):
 
     second, trainer = Recorder(), trainer_of(dropout=0.2, ema_decay=0.9)
     progress = store.restore(8, trainer.model.variables, trainer.state_variables)
-    start = Position(*progress["next"])
+    start = DataPosition(*progress["next"])
     fit(trainer, [second, keras_own], 14, start, initial_epoch=2)
     assert first.losses + second.losses == whole.losses
     assert first.epochs + second.epochs == whole.epochs

@@ -1,0 +1,144 @@
+"""Asks a model server for translations over REST."""
+
+import base64
+import json
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    InvalidHeader,
+    NewConnectionError,
+    ReadTimeoutError,
+)
+
+from t2t_keras.client.answers import INVALID_ANSWER, RequestError
+from t2t_keras.client.model_client import Client
+
+_MOST_CONNECTIONS = 256
+_SHOWN = 500
+"""Characters of an answer that is no JSON, in messages."""
+
+_CODES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "UNIMPLEMENTED",
+    413: "RESOURCE_EXHAUSTED",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class RestClient(Client):
+    """Translates by the REST API of a model server.
+
+    Args:
+        *arguments: Those of `Client`.
+        **named: Likewise.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        scheme = "https" if self._tls_context else "http"
+        self._url = f"{scheme}://{self.server}/v1/models/{_quoted(self.model_name)}"
+        if self.version is not None:
+            self._url += f"/versions/{self.version}"
+        if self.label:
+            self._url += f"/labels/{_quoted(self.label)}"
+        self._url += ":predict"
+        self._headers = {"Content-Type": "application/json"}
+        if self.token:
+            self._headers["Authorization"] = f"Bearer {self.token}"
+        options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS}
+        if self._tls_context:
+            options["ssl_context"] = self._tls_context
+        host = self.address.host
+        is_direct = self.address.is_loopback or urllib.request.proxy_bypass(host)
+        proxy = None if is_direct else urllib.request.getproxies().get(scheme)
+        self._pool = (
+            urllib3.ProxyManager(proxy, **options)
+            if proxy
+            else urllib3.PoolManager(**options)
+        )
+
+    def _predict(self, sentences: list[str], seconds: float) -> Mapping[str, Any]:
+        body = {
+            "signature_name": self.signature_name,
+            "inputs": {"text": [_value(sentence) for sentence in sentences]},
+        }
+        try:
+            response = self._pool.request(
+                "POST",
+                self._url,
+                body=json.dumps(body, ensure_ascii=False).encode(),
+                headers=self._headers,
+                redirect=False,
+                timeout=urllib3.Timeout(total=seconds),
+                retries=False,  # `Client` sends again.
+            )
+        except ReadTimeoutError:
+            raise RequestError(
+                self.server, "DEADLINE_EXCEEDED", f"no answer within {seconds:.3g} s"
+            ) from None
+        except ConnectTimeoutError as error:
+            said = f"no connection within {seconds:.3g} s"
+            # To urllib3 a refused connection is one that took too long.
+            if isinstance(error, NewConnectionError):
+                said = str(error)
+            raise RequestError(self.server, "UNAVAILABLE", said, False) from None
+        except HTTPError as error:
+            raise RequestError(self.server, "UNAVAILABLE", str(error), False) from None
+        return self._outputs(response)
+
+    def _outputs(self, response: urllib3.BaseHTTPResponse) -> Mapping[str, Any]:
+        text = response.data.decode("utf-8", "replace")
+        try:
+            answer = json.loads(text)
+        except (ValueError, RecursionError):
+            answer = None
+        is_object = isinstance(answer, dict)
+        if response.status != 200:
+            said = answer.get("error") if is_object else None
+            code = _CODES.get(response.status, "UNKNOWN")
+            said = f"HTTP {response.status}: {said or text.strip()[:_SHOWN]}"
+            raise RequestError(
+                self.server, code, said, retry_after=_retry_after(response)
+            )
+        if not is_object or not isinstance(answer.get("outputs"), dict):
+            said = f"no named outputs in {text[:_SHOWN]!r}"
+            raise RequestError(self.server, INVALID_ANSWER, said)
+        return answer["outputs"]
+
+    def close(self) -> None:
+        """Closes idle connections; what is under way goes on until its deadline."""
+        self._pool.clear()
+
+
+def _retry_after(response: urllib3.BaseHTTPResponse) -> float | None:
+    """Returns the seconds after which a server wants to be asked again, if it says."""
+    try:
+        return urllib3.Retry().get_retry_after(response)
+    except InvalidHeader:
+        return None
+
+
+def _quoted(name: str) -> str:
+    return urllib.parse.quote(name, safe="")
+
+
+def _value(sentence: str) -> str | dict[str, str]:
+    """Returns a sentence for JSON; half a surrogate pair is no text, but bytes."""
+    if not any("\ud800" <= character <= "\udfff" for character in sentence):
+        return sentence
+    encoded = sentence.encode("utf-8", "surrogatepass")
+    return {"b64": base64.b64encode(encoded).decode()}

@@ -1,0 +1,280 @@
+"""The graph of an export: strings in, translations out, with weights of its own."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.text_search import (
+    NO_HYPOTHESIS,
+    Sentences,
+    TextSearch,
+    is_searched,
+)
+from t2t_keras.export.row_independence import mark_rows_independent
+from t2t_keras.tokens import PAD_ID
+from t2t_keras.transformer import Transformer
+
+WEIGHT_DTYPES = ("float32", "bfloat16", "float16")
+INVALID_IDS = "invalid_ids"
+"""The status of a row of ids that are none of the vocabulary's."""
+
+_PADDING: dict[str, str | float] = {
+    "target_ids": PAD_ID,
+    "source_tokens": "",
+    "target_tokens": "",
+    "source_words": -1,
+    "target_words": -1,
+    "token_scores": 0.0,
+    "attention": 0.0,
+}
+"""What fills up the outputs whose rows differ in length; see `signatures`."""
+
+_TEXT = tf.TensorSpec([None], tf.string, name="text")
+
+
+class TranslationServable:
+    """What a SavedModel of a translation model holds.
+
+    It has variables of its own, since TensorFlow Serving's loader does not find those
+    of Keras, and since they may be smaller than those that are computed with.
+
+    Args:
+        models: The models, an ensemble if there are several.
+        tokenizers: The tokenizers that they were trained with.
+        options: How to search. Random draws depend on the sentence itself, so that
+            they are the same in any batch.
+        n_best: Hypotheses of the signature `n_best`. Default all beams.
+        max_input_tokens: A longer sentence or translation is cut after this many
+            tokens. Default 1,024.
+        weights_dtype: What the weights are stored as, one of `WEIGHT_DTYPES`; the
+            models compute in their own dtype all the same. Default "float32".
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        tokenizers: TokenizerPair,
+        options: SearchOptions,
+        n_best: int | None = None,
+        max_input_tokens: int = 1024,
+        weights_dtype: str = "float32",
+    ) -> None:
+        if weights_dtype not in WEIGHT_DTYPES:
+            raise ValueError(
+                f"weights_dtype is one of {WEIGHT_DTYPES}. Received: {weights_dtype!r}"
+            )
+        self._best, self._all = (
+            TextSearch(
+                models,
+                tokenizers,
+                dataclasses.replace(options, n_best=number),
+                max_input_tokens,
+            )
+            for number in (1, options.beam_size if n_best is None else n_best)
+        )
+        self._keras_variables = [v for model in models for v in model.variables]
+        # Only what hangs on the module is saved.
+        self._module = tf.Module()
+        self._module.weights = [
+            tf.Variable(
+                stored(variable, weights_dtype),
+                trainable=False,
+                name=variable.path.replace("/", "."),
+            )
+            for variable in self._keras_variables
+        ]
+        self._module.tokenizers = [tokenizers.source.module, tokenizers.target.module]
+
+    def save(self, path: str | Path) -> None:
+        """Writes a SavedModel that needs no custom operation but tensorflow-text's."""
+        tf.saved_model.save(self._module, str(path), signatures=self.signatures())
+        mark_rows_independent(path, _PADDING)
+
+    def signatures(self) -> dict[str, Any]:
+        """Returns the signatures of the SavedModel.
+
+        `serving_default`: `text` `[batch]` strings -> `translation` `[batch]` strings,
+        `score` `[batch]` float32, `status` `[batch]` strings.
+        `n_best`: the same -> `translations` and `scores` `[batch, n_best]`, and
+        `status`; a score of -1e6 or less is that of no hypothesis.
+        `ids`: `source_ids` `[batch, source]` int32, 0 for padding, without end ->
+        `target_ids` `[batch, target]` likewise, `score`, `status`.
+        `align`: `text` and `translation` `[batch]` strings -> `source_tokens` and
+        `target_tokens` `[batch, length]` strings; `source_words` and `target_words`
+        int32, the number of each token's word, -1 for padding; `token_scores`
+        `[batch, target + 1]` float32, log-probabilities, the end's last;
+        `attention` `[batch, target, source]` float32, 0 for padding; `status` `[batch]`
+        strings. Both sides are cut after `max_input_tokens`, and a translation that was
+        cut has no score of its end.
+        """
+        return {
+            "serving_default": self._signature(self._translate, _TEXT),
+            "n_best": self._signature(self._translate_n_best, _TEXT),
+            "ids": self._signature(
+                self._translate_ids,
+                tf.TensorSpec([None, None], tf.int32, name="source_ids"),
+            ),
+            "align": self._signature(
+                self._align, _TEXT, tf.TensorSpec([None], tf.string, name="translation")
+            ),
+        }
+
+    def _signature(
+        self, function: Callable[..., dict[str, tf.Tensor]], *inputs: tf.TensorSpec
+    ) -> Any:
+        """Makes a graph of a method, in which Keras finds the servable's weights."""
+
+        def run(*tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+            mapping = [
+                (variable, tf.cast(own, variable.dtype))
+                for variable, own in zip(
+                    self._keras_variables, self._module.weights, strict=True
+                )
+            ]
+            checked = map(_with_rank, tensors, inputs)
+            with keras.StatelessScope(state_mapping=mapping):
+                return function(*checked)
+
+        return tf.function(run, input_signature=inputs, autograph=False)
+
+    def _translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        sentences = self._best.read(text)
+        texts, _, scores, status = self._search(self._best, sentences, _seeds(text))
+        return {"translation": texts[:, 0], "score": scores[:, 0], "status": status}
+
+    def _translate_n_best(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        sentences = self._all.read(text)
+        texts, _, scores, status = self._search(self._all, sentences, _seeds(text))
+        return {"translations": texts, "scores": scores, "status": status}
+
+    def _translate_ids(self, source_ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        size = self._best.ensemble.models[0].source_embedding.vocab_size
+        is_valid = tf.reduce_all((source_ids >= 0) & (source_ids < size), axis=1)
+        valid = tf.where(is_valid[:, tf.newaxis], source_ids, PAD_ID)
+        sentences = self._best.limit(tf.RaggedTensor.from_tensor(valid, padding=PAD_ID))
+        seeds = _seeds(tf.strings.reduce_join(tf.as_string(valid), 1, separator=" "))
+        _, ids, scores, status = self._search(self._best, sentences, seeds)
+        status = tf.where(is_valid, status, INVALID_IDS)
+        return {"target_ids": ids[:, 0], "score": scores[:, 0], "status": status}
+
+    def _search(
+        self, text_search: TextSearch, sentences: Sentences, seeds: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Translates the rows that there is something to translate of.
+
+        Returns:
+            `[batch, n_best]` texts, `[batch, beam, length]` ids, `[batch, n_best]`
+            scores and `[batch]` statuses. Texts are empty, ids and scores 0 in rows
+            that are not translated.
+        """
+        searched = is_searched(sentences.status)
+        place = tf.where(searched)[:, 0]
+        ids = tf.gather(sentences.ids, place)
+        found = text_search.search(ids, ids[:, :0], tf.gather(seeds, place))
+        outcome = text_search.outcome(tf.gather(sentences.status, place), found.scores)
+        scores = found.scores[:, : text_search.options.n_best]
+        texts = text_search.texts(found.ids)
+        texts = tf.where(scores > NO_HYPOTHESIS, texts, "")
+        scores = tf.where(is_searched(outcome)[:, tf.newaxis], scores, 0.0)
+        # The row behind the last is what rows without text get.
+        row = tf.cumsum(tf.cast(searched, tf.int32)) - 1
+        row = tf.where(searched, row, tf.shape(place)[0])
+
+        def for_all(of_searched: tf.Tensor) -> tf.Tensor:
+            one_more = [[0, 1]] + [[0, 0]] * (of_searched.shape.rank - 1)
+            return tf.gather(tf.pad(of_searched, one_more), row)
+
+        status = tf.where(searched, for_all(outcome), sentences.status)
+        return for_all(texts), for_all(found.ids), for_all(scores), status
+
+    def _align(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
+        text_search, tokenizers = self._best, self._best.tokenizers
+        source, target, scored, status = text_search.read_pairs(text, translation)
+        log_probs, attention = text_search.score(source, target)
+        status = text_search.scored_outcome(status, scored, log_probs)
+        is_scored = is_searched(status)
+        # Positions behind a row's own, and behind its end, are padding.
+        scored = tf.sequence_mask(
+            tf.where(is_scored, scored, 0), tf.shape(log_probs)[1]
+        )
+        # The end of a row shorter than the longest is not cut off with theirs.
+        attention = attention[:, :-1, :-1]
+        _, target_size, source_size = tf.unstack(tf.shape(attention))
+        # [batch, target, source]
+        is_pair = (
+            is_scored[:, tf.newaxis, tf.newaxis]
+            & tf.sequence_mask(target.row_lengths(), target_size)[:, :, tf.newaxis]
+            & tf.sequence_mask(source.row_lengths(), source_size)[:, tf.newaxis, :]
+        )
+        source_tokens, source_words = _tokens_and_words(tokenizers.source, source)
+        target_tokens, target_words = _tokens_and_words(tokenizers.target, target)
+        return {
+            "source_tokens": source_tokens,
+            "source_words": source_words,
+            "target_tokens": target_tokens,
+            "target_words": target_words,
+            "token_scores": tf.where(scored, log_probs, 0.0),
+            "attention": tf.where(is_pair, attention, 0.0),
+            "status": status,
+        }
+
+
+def stored(variable: keras.Variable, dtype: str) -> tf.Tensor:
+    """Returns a variable's value as an export stores it: floats in another dtype.
+
+    Args:
+        variable: Of a model.
+        dtype: One of `WEIGHT_DTYPES`.
+
+    Raises:
+        ValueError: If a value is too large for the dtype.
+    """
+    value = tf.convert_to_tensor(variable.value)
+    if not value.dtype.is_floating:
+        return value
+    smaller = tf.cast(value, dtype)
+    # What is not finite here is no fault of the dtype.
+    fits = tf.math.is_finite(smaller) | ~tf.math.is_finite(value)
+    if not bool(tf.reduce_all(fits)):
+        raise ValueError(
+            f"{variable.path} holds values that {dtype} cannot; use bfloat16."
+        )
+    return smaller
+
+
+def _with_rank(tensor: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+    """Checks an input's rank when it is run: TensorFlow Serving does not."""
+    # The detour hides the shape that the signature promises, or there were no check.
+    hidden = tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=None)
+    return tf.ensure_shape(hidden, spec.shape)
+
+
+def _seeds(text: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.int32)
+
+
+def _tokens_and_words(
+    tokenizer: Tokenizer, ids: tf.RaggedTensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the text of each token and the number of its word, padded."""
+    pieces = tokenizer.pieces()
+    starts = tf.constant([int(tokenizer.starts_word(piece)) for piece in pieces])
+    dense = ids.to_tensor()
+    is_token = tf.sequence_mask(ids.row_lengths(), tf.shape(dense)[1])
+    begun = tf.cumsum(tf.gather(starts, dense), axis=1)
+    # The first token begins a word, whatever it looks like.
+    words = begun - begun[:, :1]
+    return (
+        tf.where(is_token, tf.gather(tf.constant(pieces), dense), ""),
+        tf.where(is_token, words, -1),
+    )

@@ -1,0 +1,142 @@
+"""HTTP on one connection, within limits of time and of pieces."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from t2t_keras.server.http_connections import Connection
+
+_HEAD_SECONDS = 10.0
+_STALL_SECONDS = 60.0
+_CLOSE_SECONDS = 10.0
+_MOST_HEAD_BYTES = 1 << 14
+_FREE_CHUNKS, _BYTES_PER_CHUNK = 1000, 64
+
+
+class HttpProtocol(H11Protocol):
+    """Ends connections on which a request does not come, or an answer does not go.
+
+    A client that has sent its requests and closes its side alone is still answered. It
+    cannot be told from one that has closed both, until something is sent to it.
+
+    Args:
+        connection: Which is told whether it is idle.
+        **options: Those of `H11Protocol`.
+    """
+
+    def __init__(self, connection: Connection, **options: Any) -> None:
+        super().__init__(**options)
+        self.conn = _FewChunks(h11.SERVER, _MOST_HEAD_BYTES)
+        self._connection = connection
+        self._late, self._stalled = _Timer(self.loop), _Timer(self.loop)
+        self._is_half_closed = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Waits for a request."""
+        self._connection.open(transport)
+        super().connection_made(transport)
+        self._late.start(_HEAD_SECONDS, self._close)
+
+    def data_received(self, data: bytes) -> None:
+        """Reads a part of a request, or of several."""
+        before = self.cycle
+        super().data_received(data)
+        is_half = self.cycle is before and (not before or before.response_complete)
+        if not is_half:
+            self._late.stop()
+        else:
+            self._late.start(_HEAD_SECONDS, self._close)
+        self._tell_whether_idle()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Tells whether to keep the other side open, which TLS does not allow."""
+        self._is_half_closed = self._is_answering() and self.scheme != "https"
+        return self._is_half_closed
+
+    def on_response_complete(self) -> None:
+        """Waits for the next request, or begins it."""
+        super().on_response_complete()
+        self._tell_whether_idle()
+        if self._is_half_closed and self.cycle.response_complete:
+            self._close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is no HTTP, unless an answer is under way."""
+        if self.cycle and self.cycle.response_started:
+            self.transport.abort()
+        else:
+            super().send_400_response(msg)
+
+    def pause_writing(self) -> None:
+        """Gives the client a while to read what there is."""
+        super().pause_writing()
+        self._stalled.start(_STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Goes on writing."""
+        self._stalled.stop()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Ends a connection on which no further request comes."""
+        super().timeout_keep_alive_handler()
+        self._close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends."""
+        self._connection.close()
+        self._late.stop()
+        self._stalled.stop()
+        super().connection_lost(exc)
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return bool(cycle and not cycle.response_complete and not cycle.more_body)
+
+    def _tell_whether_idle(self) -> None:
+        if self._is_answering():
+            self._connection.work()
+        else:
+            self._connection.rest()
+
+    def _close(self) -> None:
+        """Closes the connection, even if the client does not take what is left."""
+        self.transport.close()
+        self.loop.call_later(_CLOSE_SECONDS, self.transport.abort)
+
+
+class _FewChunks(h11.Connection):
+    """Refuses bodies of many small chunks: each takes as long as a thousand bytes."""
+
+    _chunks = _bytes = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += event.chunk_start
+            self._bytes += len(event.data)
+            if self._chunks > _FREE_CHUNKS + self._bytes // _BYTES_PER_CHUNK:
+                raise h11.RemoteProtocolError("too many chunks")
+        return event
+
+
+class _Timer:
+    """Calls something once, unless it is stopped before."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, seconds: float, action: Callable[[], object]) -> None:
+        """Begins to wait, unless it waits already."""
+        self._handle = self._handle or self._loop.call_later(seconds, action)
+
+    def stop(self) -> None:
+        if self._handle:
+            self._handle.cancel()
+            self._handle = None

@@ -1,0 +1,104 @@
+"""Examples as JSON, by the rules of TensorFlow Serving's REST API."""
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import numpy as np
+from tensorflow.core.example import example_pb2, feature_pb2
+from tensorflow_serving.apis import classification_pb2, input_pb2
+
+from t2t_keras.server.json_tensors import is_binary, kind_of, read_object
+from t2t_keras.server.serving_errors import invalid
+from t2t_keras.server.tf_examples import Result
+
+_EXAMPLES, _CONTEXT = "examples", "context"
+_INT64 = 1 << 63
+
+
+def parse_examples(body: bytes | bytearray) -> tuple[str, input_pb2.Input]:
+    """Reads the body of a request to classify or to regress.
+
+    Returns:
+        The signature's name, empty for the default, and the Examples.
+
+    Raises:
+        ServingError: If it is no JSON, or not what it should be.
+    """
+    request, signature_name = read_object(body)
+    rows = request.get(_EXAMPLES)
+    if not isinstance(rows, list) or not rows:
+        raise invalid(f'The body has "{_EXAMPLES}", a list with at least one Example.')
+    found = input_pb2.Input()
+    if _CONTEXT in request:
+        found.example_list_with_context.context.CopyFrom(_example(request[_CONTEXT]))
+        examples = found.example_list_with_context.examples
+    else:
+        examples = found.example_list.examples
+    for row in rows:
+        examples.append(_example(row))
+    return signature_name, found
+
+
+def _example(value: Any) -> example_pb2.Example:
+    if not isinstance(value, dict):
+        raise invalid(f"An Example is a JSON object. Received: {kind_of(value)}")
+    example = example_pb2.Example()
+    for name, content in value.items():
+        values = content if isinstance(content, list) else [content]
+        try:
+            feature = example.features.feature[name]
+        except ValueError:  # Half a surrogate pair, which JSON can hold.
+            raise invalid(f"The name {name[:100]!r} of a feature is no text.") from None
+        for each in values:
+            _add(name, feature, each)
+    return example
+
+
+def _add(name: str, feature: feature_pb2.Feature, value: Any) -> None:
+    """Adds a value to a feature, all of whose values are of one kind."""
+    content: int | float | bytes
+    if isinstance(value, bool):
+        kind, content = "int64_list", int(value)
+    elif isinstance(value, int):
+        if not -_INT64 <= value < _INT64:
+            raise invalid(f"Feature {name[:100]}: the numbers are int64.")
+        kind, content = "int64_list", value
+    elif isinstance(value, float):
+        kind, content = "float_list", value
+    elif isinstance(value, str):
+        kind, content = "bytes_list", value.encode("utf-8", "surrogatepass")
+    elif is_binary(value) and isinstance(value["b64"], str):
+        try:
+            kind, content = "bytes_list", base64.b64decode(value["b64"], validate=True)
+        except (binascii.Error, ValueError):
+            raise invalid(
+                f"Feature {name[:100]}: the value of b64 is no Base64."
+            ) from None
+    else:
+        raise invalid(f"Feature {name[:100]} holds {kind_of(value)}.")
+    if feature.WhichOneof("kind") not in (None, kind):
+        raise invalid(
+            f"Feature {name[:100]}: all values are of one kind. Integers and decimals "
+            "are two."
+        )
+    getattr(feature, kind).value.append(content)
+
+
+def results(result: Result) -> bytes:
+    """Writes what Classify or Regress answer as JSON."""
+    found: list[Any]
+    if isinstance(result, classification_pb2.ClassificationResult):
+        found = [
+            [[one.label, _decimal(one.score)] for one in row.classes]
+            for row in result.classifications
+        ]
+    else:
+        found = [_decimal(one.value) for one in result.regressions]
+    return json.dumps({"results": found}, ensure_ascii=False).encode()
+
+
+def _decimal(value: float) -> float:
+    # The shortest decimal that tells a float32 apart, not that of its double.
+    return float(str(np.float32(value)))

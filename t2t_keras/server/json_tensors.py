@@ -1,0 +1,301 @@
+"""Requests in JSON, by the rules of TensorFlow Serving's REST API."""
+
+import base64
+import binascii
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+
+from t2t_keras.server.saved_model import MOST_AXES, Arrays, check_rows, check_shape
+from t2t_keras.server.serving_errors import ServingError, invalid, shown
+
+ROW, COLUMN = "instances", "inputs"
+
+_SLICE = 1 << 14
+"""Values that are copied at a time, since no other thread of Python runs meanwhile."""
+_FREE_MARKS = 100_000
+_BYTES_PER_LIST, _BYTES_PER_KEY = 8, 32
+
+
+class Body(NamedTuple):
+    """A request as it came.
+
+    Attributes:
+        signature_name: Empty for the default.
+        values: What stands under "instances" or "inputs".
+        is_row: Whether it is "instances", and the answer is wanted likewise.
+    """
+
+    signature_name: str
+    values: Any
+    is_row: bool
+
+
+def parse(body: bytes | bytearray) -> Body:
+    """Reads the body of a request.
+
+    Raises:
+        ServingError: If it is no JSON, or not what it should be.
+    """
+    request, signature_name = read_object(body)
+    if (ROW in request) == (COLUMN in request):
+        raise invalid(f'The body has either "{ROW}" or "{COLUMN}".')
+    is_row = ROW in request
+    return Body(signature_name, request[ROW if is_row else COLUMN], is_row)
+
+
+def read_object(body: bytes | bytearray) -> tuple[dict[str, Any], str]:
+    """Reads the body of a request of any kind.
+
+    Returns:
+        What it holds, and the signature's name, empty for the default.
+
+    Raises:
+        ServingError: If it is no JSON object, or takes too much to read.
+    """
+    _check_marks(body)
+    try:
+        # Other threads get their turn where Python's own functions are called.
+        request = json.loads(
+            body,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_decimal,
+            parse_constant=_constant,
+        )
+    except RecursionError:
+        raise invalid("JSON Parse error: The value is nested too deeply.") from None
+    except ValueError as error:
+        raise invalid(f"JSON Parse error: {error}") from None
+    if not isinstance(request, dict):
+        raise invalid("The body is a JSON object. Received: " + kind_of(request))
+    signature_name = request.get("signature_name", "")
+    if not isinstance(signature_name, str):
+        raise invalid(
+            f"signature_name is a string. Received: {kind_of(signature_name)}"
+        )
+    return request, signature_name
+
+
+def _check_marks(body: bytes | bytearray) -> None:
+    """Counts what takes much more memory than text, without reading the text.
+
+    An empty list takes 2 bytes of a body, and 64 when it is read.
+    """
+    lists = body.count(b"[") + body.count(b"{")
+    keys = body.count(b":")
+    if lists > max(_FREE_MARKS, len(body) // _BYTES_PER_LIST):
+        raise invalid(
+            f"The body has {lists:,} brackets, too many for its {len(body):,} bytes: "
+            f"at most one in {_BYTES_PER_LIST}."
+        )
+    if keys > max(_FREE_MARKS, len(body) // _BYTES_PER_KEY):
+        raise invalid(
+            f"The body has {keys:,} colons, too many for its {len(body):,} bytes: "
+            f"at most one in {_BYTES_PER_KEY}."
+        )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("An object has a key twice.")
+    return values
+
+
+def _integer(text: str) -> int:
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"The number {text[:40]} is too large.")
+    return value
+
+
+def _constant(text: str) -> float:
+    return float(text)
+
+
+def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arrays:
+    """Makes the inputs of a signature of JSON.
+
+    Args:
+        body: What was sent.
+        signature: The signature that it is for.
+        max_rows: The most rows of an input; None if its first axis is no batch.
+
+    Raises:
+        ServingError: If names, types, nesting or shapes do not fit.
+    """
+    infos = signature.inputs
+    if body.is_row:
+        columns = _columns(body.values, infos)
+    elif isinstance(body.values, dict) and not is_binary(body.values):
+        # What is not asked for is left alone, as in TensorFlow Serving.
+        columns = {name: body.values[name] for name in infos if name in body.values}
+    elif len(infos) == 1:
+        columns = {next(iter(infos)): body.values}
+    else:
+        raise invalid(f'"{COLUMN}" is an object with the inputs {sorted(infos)}.')
+    unknown = set(columns) - set(infos)
+    missing = set(infos) - set(columns)
+    if unknown or missing:
+        raise invalid(
+            f"The inputs do not match the signature. Sent extra: "
+            f"{shown(sorted(unknown))}. Missing but required: {sorted(missing)}."
+        )
+    # Before any value is converted, which is most of the work.
+    shapes = {name: _shape(name, values) for name, values in columns.items()}
+    for name, shape in shapes.items():
+        if max_rows is not None:
+            check_rows(shape[:1], max_rows)
+        check_shape(name, infos[name], shape)
+    return {
+        name: _array(name, values, shapes[name], tf.as_dtype(infos[name].dtype))
+        for name, values in columns.items()
+    }
+
+
+def _columns(rows: Any, infos: Mapping[str, Any]) -> dict[str, Any]:
+    """Turns rows into one list an input."""
+    if not isinstance(rows, list) or not rows:
+        raise invalid(f'"{ROW}" is a list with at least one instance.')
+    if not any(_is_object(row) for row in rows):
+        if len(infos) != 1:
+            raise invalid(f"An instance is an object with the inputs {sorted(infos)}.")
+        return {next(iter(infos)): rows}
+    if not all(_is_object(row) and set(row) == set(rows[0]) for row in rows):
+        raise invalid("All instances are objects with the same inputs.")
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and not is_binary(value)
+
+
+def is_binary(value: Any) -> bool:
+    """Tells whether a value is a string in Base64."""
+    return isinstance(value, dict) and set(value) == {"b64"}
+
+
+def _shape(name: str, values: Any) -> list[int]:
+    """Returns the lengths of nested lists, of which the first are taken for all."""
+    shape, first = [], values
+    while isinstance(first, list):
+        shape.append(len(first))
+        first = first[0] if first else None
+    if len(shape) > MOST_AXES:
+        raise invalid(f"Input {name} has more than {MOST_AXES} axes.")
+    return shape
+
+
+def _array(name: str, values: Any, shape: list[int], dtype: tf.DType) -> np.ndarray:
+    flat = _flattened(name, values, shape)
+    convert = _converter(name, dtype)
+    plain = _plain(dtype)
+    array = np.empty(len(flat), dtype.as_numpy_dtype)
+    for start in range(0, len(flat), _SLICE):
+        part = flat[start : start + _SLICE]
+        try:
+            with np.errstate(over="raise"):
+                if not plain.issuperset(map(type, part)):
+                    part = [convert(value) for value in part]
+                array[start : start + _SLICE] = part
+        except (OverflowError, FloatingPointError) as error:
+            for value in part:
+                convert(value)  # Names the first that does not fit.
+            raise invalid(f"Input {name} is {dtype.name}: {error}") from None
+    return array.reshape(shape)
+
+
+def _plain(dtype: tf.DType) -> frozenset[type]:
+    """Returns the types of Python whose values NumPy converts as `_converter` does."""
+    if dtype == tf.bool:
+        return frozenset([bool])
+    if dtype.is_integer:
+        return frozenset([int])
+    return frozenset([int, float] if dtype.is_floating else [])
+
+
+def _flattened(name: str, values: Any, shape: list[int]) -> list[Any]:
+    """Checks that lists are of one shape and returns what is in them."""
+    level = [values]
+    for size in shape:
+        if not all(isinstance(part, list) and len(part) == size for part in level):
+            raise invalid(f"Input {name}: lists of one level are equally long.")
+        if len(level) == 1:  # Needs no copy.
+            (level,) = level
+            continue
+        below: list[Any] = []
+        for start in range(0, len(level), _SLICE):
+            below += itertools.chain.from_iterable(level[start : start + _SLICE])
+        level = below
+    if any(isinstance(value, list) for value in level):
+        raise invalid(f"Input {name}: lists of one level are equally deep.")
+    return level
+
+
+def _converter(name: str, dtype: tf.DType) -> Any:
+    """Returns what turns a JSON value into one of a dtype, and nothing else."""
+
+    def wrong(value: Any) -> ServingError:
+        return invalid(f"Input {name} is {dtype.name}. Received: {kind_of(value)}")
+
+    def to_string(value: Any) -> bytes:
+        if isinstance(value, str):
+            # JSON can hold half a surrogate pair, which is no text.
+            return value.encode("utf-8", "surrogatepass")
+        if not is_binary(value) or not isinstance(value["b64"], str):
+            raise wrong(value)
+        try:
+            return base64.b64decode(value["b64"], validate=True)
+        except (binascii.Error, ValueError):
+            raise invalid(f"Input {name}: the value of b64 is no Base64.") from None
+
+    def to_bool(value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise wrong(value)
+        return value
+
+    def to_integer(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise wrong(value)
+        if not dtype.min <= value <= dtype.max:
+            raise invalid(f"Input {name} is {dtype.name}. Received: {str(value)[:40]}")
+        return value
+
+    def to_float(value: Any) -> float:
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise wrong(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise wrong(value) from None
+
+    if dtype == tf.string:
+        return to_string
+    if dtype == tf.bool:
+        return to_bool
+    if dtype.is_integer:
+        return to_integer
+    if dtype.is_floating:
+        return to_float
+    raise invalid(f"Input {name} is {dtype.name}, for which there is no JSON.")
+
+
+def kind_of(value: Any) -> str:
+    """Describes a value for a message."""
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
+    if value is None:
+        return "null"
+    if type(value) in kinds:
+        return kinds[type(value)]
+    return f"the number {str(value)[:40]}"

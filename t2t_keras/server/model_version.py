@@ -1,0 +1,190 @@
+"""A version of a model, from its loading to its end."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow_serving.apis.get_model_status_pb2 import (
+    ModelVersionStatus as Status,
+)
+
+from t2t_keras.export.row_independence import are_rows_independent, output_padding
+from t2t_keras.server.prometheus import Metrics
+from t2t_keras.server.saved_model import SavedModel, new_session
+from t2t_keras.server.serving_errors import ServingError
+from t2t_keras.server.warmup_inputs import warmup_inputs
+
+_MAX_SECONDS_BETWEEN_ATTEMPTS = 60
+
+
+class Version:
+    """A version of a model, from its loading to its end.
+
+    One thread loads it, others use it, and one closes it, so that neither loading nor
+    closing holds up a request.
+
+    Args:
+        number: The version.
+        path: Its directory.
+        enable_batching: Whether requests of several clients may be answered in one
+            batch. Default: where the version says that its rows are independent.
+        on_idle: Called when the last request to an unloaded version has ended. Default
+            nothing.
+
+    Attributes:
+        state: A `ModelVersionStatus.State`.
+        error: Why the last attempt to load failed, or None.
+        joins_requests: Whether requests may share a batch, for signatures all of whose
+            inputs and outputs have a first axis of any size.
+        is_function: Whether equal rows have equal outputs, as the version itself says.
+        padding: What fills up outputs whose rows differ in shape, by name.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        path: Path,
+        enable_batching: bool | None = None,
+        on_idle: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.number = number
+        self.path = path
+        self.joins_requests = bool(enable_batching)
+        self.is_function = False
+        self.padding: dict[str, Any] = {}
+        self.state = Status.START
+        self.error: ServingError | None = None
+        self._enable_batching = enable_batching
+        self._on_idle = on_idle
+        self._model: SavedModel | None = None
+        self._session: tf.compat.v1.Session | None = None
+        self._cancelled = False
+        self._attempts = 0
+        self._tried = 0.0
+        self._users = 0
+        self._lock = threading.Lock()
+
+    @property
+    def is_available(self) -> bool:
+        """Whether it answers requests."""
+        return self.state == Status.AVAILABLE
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it is being loaded, or is about to be."""
+        return self.state in (Status.START, Status.LOADING)
+
+    def load(self, metrics: Metrics) -> None:
+        """Loads and warms up; a failure is kept in `error`."""
+        started = time.perf_counter()
+        session = new_session()
+        with self._lock:
+            self._session = session
+            self._attempts += 1
+            if self._cancelled:
+                self.state = Status.END
+                return
+            self.state = Status.LOADING
+        error: ServingError | None = None
+        model: SavedModel | None = None
+        try:
+            model = SavedModel(self.path, session)
+            self._warm_up(model)
+            self.is_function = are_rows_independent(self.path)
+            if self._enable_batching is None:
+                self.joins_requests = self.is_function
+            self.padding = output_padding(self.path)
+        except Exception as raised:
+            # A broken version must not stop the server: others are served.
+            error = ServingError.of(raised)
+        with self._lock:
+            is_cancelled = self._cancelled
+            self._session = None
+            self._tried = time.monotonic()
+            if not error and not is_cancelled:
+                self._model, self.error, self.state = model, None, Status.AVAILABLE
+        if error or is_cancelled:
+            session.close()
+            self.error = None if is_cancelled else error
+            self.state = Status.END
+        if is_cancelled:
+            return
+        metrics.load_attempt_count.inc(str(self.path), "fail" if error else "success")
+        if not error:
+            micros = (time.perf_counter() - started) * 1e6
+            metrics.load_latency.labels(str(self.path)).observe(micros)
+
+    def _warm_up(self, model: SavedModel) -> None:
+        for signature, inputs in warmup_inputs(self.path):
+            model.check(signature, inputs)
+            model.run(signature, inputs, model.outputs_of(signature, ()))
+
+    def cancel(self) -> None:
+        """Has loading end as soon as the operation under way can be interrupted."""
+        with self._lock:
+            self._cancelled = self.is_loading
+            session, self._session = self._session, None
+        if session:
+            # Closing interrupts what runs, but waits for an operation that cannot be.
+            threading.Thread(target=session.close, daemon=True).start()
+
+    def may_retry(self) -> bool:
+        """Tells whether loading failed, and it is time for another attempt.
+
+        Who copies a version to its place may need a while; so attempts go on, further
+        and further apart.
+        """
+        wait = min(2 ** min(self._attempts, 10), _MAX_SECONDS_BETWEEN_ATTEMPTS)
+        has_failed = self.state == Status.END and self.error is not None
+        return has_failed and time.monotonic() > self._tried + wait
+
+    def retry(self) -> None:
+        """Announces another attempt."""
+        self._cancelled = False
+        self.error, self.state = None, Status.START
+
+    def acquire(self) -> SavedModel | None:
+        """Returns the model for a request, or None if it is not available."""
+        with self._lock:
+            if not self.is_available:
+                return None
+            self._users += 1
+            return self._model
+
+    def release(self) -> None:
+        """Ends a request."""
+        with self._lock:
+            self._users -= 1
+            is_over = self.state == Status.UNLOADING and not self._users
+        if is_over:
+            self._on_idle()
+
+    def unload(self) -> None:
+        """Takes no more requests; it is to be closed when it has none left."""
+        with self._lock:
+            if self.is_available:
+                self.state = Status.UNLOADING
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is unloaded and its last request has ended: it can be closed."""
+        return self.state == Status.UNLOADING and not self._users
+
+    def close(self) -> None:
+        """Frees the model; waits for an operation that cannot be interrupted."""
+        model, self._model = self._model, None
+        if model:
+            model.close()
+        self.state = Status.END
+
+    def status(self) -> Status:
+        """Returns the state as ModelService tells it."""
+        status = Status(version=self.number, state=self.state)
+        status.status.SetInParent()  # OK is told, too.
+        if self.error:
+            status.status.error_code = self.error.code.value[0]
+            status.status.error_message = self.error.message
+        return status

@@ -1,0 +1,181 @@
+"""A request's way through the server, whichever protocol it came by."""
+
+import asyncio
+import functools
+import time
+from collections.abc import Iterable
+
+import grpc
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+
+from t2t_keras.server.admission import Admission
+from t2t_keras.server.batch_request import Rows, equal_rows
+from t2t_keras.server.model_version import Version
+from t2t_keras.server.offload import offload
+from t2t_keras.server.prometheus import Metrics
+from t2t_keras.server.registry import Registry
+from t2t_keras.server.request_batcher import Batcher
+from t2t_keras.server.saved_model import (
+    DEFAULT_SIGNATURE,
+    Arrays,
+    SavedModel,
+    check_rows,
+)
+from t2t_keras.server.serving_errors import ServingError
+
+
+class Predictor:
+    """Answers requests within limits.
+
+    Args:
+        registry: The models.
+        batcher: Runs them.
+        metrics: Where requests are counted.
+        max_rows: The most rows of a request.
+        admission: Counts the requests. Default one of its own.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        batcher: Batcher,
+        metrics: Metrics,
+        max_rows: int = 1024,
+        admission: Admission | None = None,
+    ) -> None:
+        self.registry = registry
+        self.metrics = metrics
+        self._batcher = batcher
+        self.max_rows = max_rows
+        self.admission = admission or Admission()
+
+    async def predict(
+        self,
+        spec: ModelSpec,
+        inputs: Arrays,
+        output_filter: Iterable[str],
+        timeout: float,
+        entry_point: str,
+        api: str = "Predict",
+    ) -> tuple[Arrays, ModelSpec]:
+        """Answers a request.
+
+        Args:
+            spec: Model, version and signature.
+            inputs: Arrays by name.
+            output_filter: Names of the outputs wanted; none for all.
+            timeout: Seconds that the answer may take.
+            entry_point: "GRPC" or "REST", for metrics.
+            api: The method, likewise. Default "Predict".
+
+        Returns:
+            The outputs, and the spec with the version that answered.
+
+        Raises:
+            ServingError: If there is no answer.
+        """
+        started = time.perf_counter()
+        status = "OK"
+        try:
+            return await self._answer(spec, inputs, output_filter, timeout)
+        except ServingError as error:
+            status = error.code.name
+            raise
+        except asyncio.CancelledError:
+            status = grpc.StatusCode.CANCELLED.name
+            raise
+        finally:
+            # Names of models that there are not would fill the memory.
+            name = spec.name if spec.name in self.registry.names else ""
+            micros = (time.perf_counter() - started) * 1e6
+            self.metrics.request_count.inc(name, status)
+            latency = self.metrics.request_latency.labels(name, api, entry_point)
+            latency.observe(micros)
+
+    async def _answer(
+        self,
+        spec: ModelSpec,
+        inputs: Arrays,
+        output_filter: Iterable[str],
+        timeout: float,
+    ) -> tuple[Arrays, ModelSpec]:
+        version, model = self.registry.acquire(spec)
+        try:
+            outputs = await self._run(
+                spec, version, model, inputs, output_filter, timeout
+            )
+        except TimeoutError:
+            raise ServingError(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                f"There was no answer within {timeout:g} s.",
+            ) from None
+        except Exception as error:
+            raise ServingError.of(error) from error
+        finally:
+            version.release()
+        signature = spec.signature_name or DEFAULT_SIGNATURE
+        answered = ModelSpec(name=spec.name, signature_name=signature)
+        answered.version.value = version.number
+        return outputs, answered
+
+    async def _run(
+        self,
+        spec: ModelSpec,
+        version: Version,
+        model: SavedModel,
+        inputs: Arrays,
+        output_filter: Iterable[str],
+        timeout: float,
+    ) -> Arrays:
+        signature = spec.signature_name or DEFAULT_SIGNATURE
+        model.check(signature, inputs)
+        names = model.outputs_of(signature, output_filter)
+        key = known = None
+        if model.is_batchable(signature):
+            rows = {len(array) for array in inputs.values()}
+            check_rows(rows, self.max_rows)
+            if version.joins_requests and len(rows) == 1:
+                # The object stands for the version: a new one has its own batches.
+                key = (id(model), signature, frozenset(names))
+                size = sum(array.nbytes for array in inputs.values())
+                known = await offload(
+                    size, _known_of_rows, version, model, signature, inputs, names
+                )
+        run = functools.partial(self._timed, spec.name, model, signature, names)
+        async with asyncio.timeout(max(timeout, 0)):
+            # Not by a name: an error would refer to it, and it to the error.
+            return await asyncio.wrap_future(
+                self._batcher.submit(key, run, inputs, timeout, known)
+            )
+
+    def _timed(
+        self,
+        model_name: str,
+        model: SavedModel,
+        signature: str,
+        names: set[str],
+        inputs: Arrays,
+        seconds: float,
+    ) -> Arrays:
+        started = time.perf_counter()
+        try:
+            return model.run(signature, inputs, names, seconds)
+        finally:
+            micros = (time.perf_counter() - started) * 1e6
+            latency = self.metrics.runtime_latency.labels(model_name, "Predict", "TF1")
+            latency.observe(micros)
+
+
+def _known_of_rows(
+    version: Version,
+    model: SavedModel,
+    signature: str,
+    inputs: Arrays,
+    names: set[str],
+) -> Rows:
+    unpadded = {name for name in names if not model.has_fixed_rows(signature, name)}
+    return Rows(
+        model.row_lengths(signature, inputs),
+        version.padding if unpadded <= set(version.padding) else None,
+        equal_rows(inputs) if version.is_function else None,
+    )

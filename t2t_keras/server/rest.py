@@ -1,0 +1,307 @@
+"""TensorFlow Serving's REST API, its metrics, and the page to try a model."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import grpc
+import numpy as np
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+
+from t2t_keras.server.admission import Hold
+from t2t_keras.server.api_token import is_authorized
+from t2t_keras.server.example_list import read_examples
+from t2t_keras.server.held_response import HeldResponse
+from t2t_keras.server.json_answer import answer
+from t2t_keras.server.json_examples import parse_examples, results
+from t2t_keras.server.json_models import model_metadata, model_status
+from t2t_keras.server.json_tensors import parse, to_arrays
+from t2t_keras.server.offload import offload
+from t2t_keras.server.predictor import Predictor
+from t2t_keras.server.prometheus import PATH as METRICS_PATH
+from t2t_keras.server.saved_model import Arrays, bytes_of
+from t2t_keras.server.serving_errors import ServingError, invalid
+from t2t_keras.server.tf_examples import CLASSIFY, REGRESS, ExampleInference
+from t2t_keras.server.translate_page import about, translate_page
+
+HTTP_STATUS = {
+    grpc.StatusCode.CANCELLED: 499,
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.FAILED_PRECONDITION: 400,
+    grpc.StatusCode.OUT_OF_RANGE: 400,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.ABORTED: 409,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.UNAVAILABLE: 503,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+}
+"""Of each status; 500 for all others."""
+
+Result = TypeVar("Result")
+
+_MODEL = re.compile(
+    r"/v1/models(?:/(?P<name>[^/:]+)"
+    r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+    r"(?:/(?P<part>metadata|about)|:(?P<verb>predict|classify|regress))?)?",
+    # As in TensorFlow Serving, which then compares the last part as it is.
+    re.IGNORECASE,
+)
+_METHODS = {"classify": CLASSIFY, "regress": REGRESS}
+
+
+class RestApi:
+    """Answers HTTP requests.
+
+    Args:
+        predictor: Answers predictions.
+        inference: Classifies and regresses.
+        timeout: Seconds that a request may take, from its first byte to its answer.
+        max_bytes: The most bytes of a request's body.
+        max_answer_bytes: The most bytes of an answer.
+        token: What requests have to carry as `Authorization: Bearer TOKEN`, the page
+            apart; None for nothing.
+        metrics_path: Where metrics are; None for nowhere. Default where TensorFlow
+            Serving has them.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        inference: ExampleInference,
+        timeout: float,
+        max_bytes: int,
+        max_answer_bytes: int,
+        token: str | None = None,
+        metrics_path: str | None = METRICS_PATH,
+    ) -> None:
+        self._predictor = predictor
+        self._inference = inference
+        self._registry = predictor.registry
+        self._timeout = timeout
+        self._max_bytes = max_bytes
+        self._max_answer_bytes = max_answer_bytes
+        self._token = token
+        self._metrics_path = metrics_path
+        html, headers = translate_page(predictor.max_rows, max_bytes)
+        self._page_response = Response(html, headers=headers, media_type="text/html")
+
+    def app(self) -> Starlette:
+        """Returns the ASGI application."""
+        return Starlette(
+            routes=[
+                *(
+                    Route(path, self._guarded(self._metrics), methods=["GET"])
+                    for path in [self._metrics_path]
+                    if path
+                ),
+                Route("/", self._page, methods=["GET"]),
+                Route(
+                    "/{path:path}",
+                    self._guarded(self._model),
+                    methods=["GET", "POST", "PUT", "DELETE", "PATCH"],
+                ),
+            ]
+        )
+
+    def _guarded(
+        self, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def guarded(request: Request) -> Response:
+            try:
+                header = request.headers.get("authorization")
+                if self._token and not is_authorized(header, self._token):
+                    raise ServingError(
+                        grpc.StatusCode.UNAUTHENTICATED, "A valid API token is needed."
+                    )
+                return await handler(request)
+            except _TooLarge as error:
+                return JSONResponse({"error": error.message}, 413)
+            except ServingError as error:
+                status = HTTP_STATUS.get(error.code, 500)
+                return JSONResponse({"error": error.message}, status)
+            except ClientDisconnect:
+                return Response(status_code=499)  # Nobody reads it.
+            except Exception as error:
+                # One request's failure, whatever it is, is told as all others are.
+                message = ServingError.of(error).message
+                return JSONResponse({"error": message}, 500)
+
+        return guarded
+
+    async def _page(self, request: Request) -> Response:
+        return self._page_response
+
+    async def _metrics(self, request: Request) -> Response:
+        text = self._predictor.metrics.text()
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _model(self, request: Request) -> Response:
+        raw = request.scope.get("raw_path", b"").decode("ascii", "replace")
+        match = _MODEL.fullmatch(raw)
+        verb = match["verb"] if match else None
+        if (
+            match is None
+            or request.method != ("POST" if verb else "GET")
+            or (verb and verb not in ("predict", *_METHODS))
+        ):
+            raise invalid(f"Malformed request: {request.method} {raw[:200]}")
+        if match["name"] is None:
+            # For the page; TensorFlow Serving has no such call.
+            return JSONResponse({"models": self._registry.names})
+        # Only now: an encoded slash belongs to a name, and divides nothing.
+        spec = ModelSpec(name=unquote(match["name"]))
+        if match["version"]:
+            digits = match["version"].lstrip("0") or "0"
+            if len(digits) > 19 or int(digits) >= 1 << 63:
+                raise invalid(f"No version has the number {digits}.")
+            spec.version.value = int(digits)
+        if match["label"]:
+            spec.version_label = unquote(match["label"])
+        if match["part"] == "metadata":
+            return JSONResponse(model_metadata(self._registry, spec))
+        if match["part"] == "about":
+            return await self._about(spec)
+        if verb:
+            return await self._run(request, spec, verb)
+        return JSONResponse(model_status(self._registry, spec))
+
+    async def _about(self, spec: ModelSpec) -> Response:
+        """Tells the page about a version; TensorFlow Serving has no such call."""
+        version, _ = self._registry.acquire(spec)
+        try:
+            return JSONResponse(await asyncio.to_thread(about, version.path))
+        finally:
+            version.release()
+
+    async def _run(self, request: Request, spec: ModelSpec, verb: str) -> Response:
+        ends = asyncio.get_running_loop().time() + self._timeout
+        admission = self._predictor.admission
+        with contextlib.ExitStack() as held:
+            hold = held.enter_context(admission.bytes())
+            content = await self._within(ends, self._body(request, hold))
+            answer_it = self._predict if verb == "predict" else self._infer
+            with admission.request() as hold_more:
+                answer = answer_it(spec, verb, content, ends, hold_more)
+                text = await _unless_left(request, answer)
+            hold(len(text))
+            return HeldResponse(text, held.pop_all())
+
+    async def _within(self, ends: float, result: Awaitable[Result]) -> Result:
+        try:
+            async with asyncio.timeout_at(ends):
+                return await result
+        except TimeoutError:
+            raise ServingError(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                f"The request did not come, and was not read, within "
+                f"{self._timeout:g} s.",
+            ) from None
+
+    async def _predict(
+        self, spec: ModelSpec, verb: str, content: bytearray, ends: float, hold: Hold
+    ) -> bytes:
+        # All at once: what is read of a body takes many times its size, and would wait
+        # for other bodies.
+        reading = offload(len(content), self._read, content, spec)
+        inputs, is_row = await self._within(ends, reading)
+        hold(await offload(len(content), bytes_of, inputs))
+        left = ends - asyncio.get_running_loop().time()
+        outputs, _ = await self._predictor.predict(spec, inputs, (), left, "REST")
+        size = sum(array.nbytes for array in outputs.values())
+        hold(size)
+        return await offload(size, answer, outputs, is_row, self._max_answer_bytes)
+
+    async def _infer(
+        self, spec: ModelSpec, verb: str, content: bytearray, ends: float, hold: Hold
+    ) -> bytes:
+        reading = offload(len(content), self._read_examples, content, spec)
+        examples = await self._within(ends, reading)
+        hold(await offload(len(content), bytes_of, {"examples": examples}))
+        left = ends - asyncio.get_running_loop().time()
+        result, _ = await self._inference.infer(
+            spec, _METHODS[verb], examples, left, "REST"
+        )
+        size = result.ByteSize()
+        hold(size)
+        return await offload(size, results, result)
+
+    def _read(self, content: bytearray, spec: ModelSpec) -> tuple[Arrays, bool]:
+        """Returns the inputs in a body, and whether rows are wanted.
+
+        Args:
+            content: The body.
+            spec: The model; it gets the signature's name.
+        """
+        self._predictor.admission.check_reading(len(content))
+        body = parse(content)
+        spec.signature_name = body.signature_name
+        version, model = self._registry.acquire(spec)
+        try:
+            signature = model.signature(spec.signature_name)
+            is_batchable = model.is_batchable(spec.signature_name)
+            most = self._predictor.max_rows if is_batchable else None
+            return to_arrays(body, signature, most), body.is_row
+        finally:
+            version.release()
+
+    def _read_examples(self, content: bytearray, spec: ModelSpec) -> np.ndarray:
+        """Returns the Examples in a body; the spec gets the signature's name."""
+        self._predictor.admission.check_reading(len(content))
+        spec.signature_name, given = parse_examples(content)
+        return read_examples(given, self._max_bytes)
+
+    async def _body(self, request: Request, hold: Hold) -> bytearray:
+        content = bytearray()
+        async for part in request.stream():
+            if len(content) + len(part) > self._max_bytes:
+                raise _TooLarge(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    f"A request has at most {self._max_bytes:,} bytes.",
+                )
+            hold(len(part))
+            content += part
+        return content
+
+
+class _TooLarge(ServingError):
+    """A body that HTTP has a status of its own for."""
+
+
+async def _unless_left(request: Request, answer: Coroutine[Any, Any, Result]) -> Result:
+    """Waits for an answer, which is given up if nobody is there to read it.
+
+    Raises:
+        ClientDisconnect: If the client has gone away.
+    """
+    both: list[asyncio.Future[Any]] = [
+        asyncio.ensure_future(answer),
+        asyncio.ensure_future(_has_left(request)),
+    ]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not both[0].done():
+            raise ClientDisconnect
+        return both[0].result()
+    finally:
+        for task in both:
+            task.cancel()
+        # An error refers to this frame, and so to the request: it would stay in memory
+        # until Python looks for such cycles.
+        del both, task
+
+
+async def _has_left(request: Request) -> None:
+    """Ends when the client has gone away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,228 @@
+"""Classify, Regress and MultiInference: signatures that take tensorflow.Examples.
+
+Such a signature has one input, `inputs`, of serialized Examples. A classification has
+the outputs `classes` (strings), `scores` (float32) or both, `[batch, classes]`; a
+regression has `outputs`, `[batch]` or `[batch, 1]` float32. All is as in TensorFlow
+Serving's classifier.cc, regressor.cc and multi_inference.cc.
+"""
+
+import asyncio
+from typing import TypeAlias
+
+import grpc
+import numpy as np
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
+from tensorflow_serving.apis import (
+    classification_pb2,
+    inference_pb2,
+    regression_pb2,
+)
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+
+from t2t_keras.server.example_list import EXAMPLES_INPUT
+from t2t_keras.server.offload import offload
+from t2t_keras.server.predictor import Predictor
+from t2t_keras.server.saved_model import DEFAULT_SIGNATURE, Arrays, SavedModel
+from t2t_keras.server.serving_errors import ServingError, invalid, shown
+
+CLASSIFY = "tensorflow/serving/classify"
+REGRESS = "tensorflow/serving/regress"
+_CLASSES, _SCORES, _VALUES = "classes", "scores", "outputs"
+
+Result: TypeAlias = (
+    classification_pb2.ClassificationResult | regression_pb2.RegressionResult
+)
+
+
+class ExampleInference:
+    """Answers requests that hold Examples.
+
+    Args:
+        predictor: Runs signatures.
+        checks_method_names: Whether a signature's `method_name` must be that of the
+            call, which exports of TensorFlow 2 do not have. Default False, as in
+            TensorFlow Serving.
+    """
+
+    def __init__(self, predictor: Predictor, checks_method_names: bool = False) -> None:
+        self._predictor = predictor
+        self._registry = predictor.registry
+        self._checks_method_names = checks_method_names
+
+    async def infer(
+        self,
+        spec: ModelSpec,
+        method: str,
+        examples: np.ndarray,
+        timeout: float,
+        entry_point: str,
+    ) -> tuple[Result, ModelSpec]:
+        """Classifies or regresses.
+
+        Args:
+            spec: Model, version and signature.
+            method: `CLASSIFY` or `REGRESS`.
+            examples: `[batch]`, of `read_examples`.
+            timeout: Seconds that the answer may take.
+            entry_point: "GRPC" or "REST", for metrics.
+
+        Returns:
+            The result of each Example, and the spec with the version that answered.
+
+        Raises:
+            ServingError: If there is no answer.
+        """
+        version, model = self._registry.acquire(spec)
+        version.release()
+        names = self._outputs(model, spec.signature_name, method)
+        inputs = {EXAMPLES_INPUT: examples}
+        api = "Classify" if method == CLASSIFY else "Regress"
+        outputs, answered = await self._predictor.predict(
+            spec, inputs, names, timeout, entry_point, api
+        )
+        write = classifications if method == CLASSIFY else regressions
+        size = sum(array.nbytes for array in outputs.values())
+        return await offload(size, write, outputs, len(examples)), answered
+
+    async def infer_all(
+        self,
+        tasks: list[inference_pb2.InferenceTask],
+        examples: np.ndarray,
+        timeout: float,
+        entry_point: str,
+    ) -> inference_pb2.MultiInferenceResponse:
+        """Answers several tasks for the same Examples by one version of a model.
+
+        Raises:
+            ServingError: If there is no answer to one of them.
+        """
+        if not tasks:
+            raise invalid("The request has no tasks.")
+        specs = [task.model_spec for task in tasks]
+        if {spec.name for spec in specs} != {specs[0].name}:
+            raise invalid("All tasks are for one model.")
+        signatures = [spec.signature_name or DEFAULT_SIGNATURE for spec in specs]
+        if len(set(signatures)) < len(signatures):
+            raise invalid(f"Each task has a signature of its own: {shown(signatures)}")
+        version, model = self._registry.acquire(specs[0])
+        try:
+            for spec, task in zip(specs, tasks, strict=True):
+                self._outputs(model, spec.signature_name, task.method_name)
+                spec.version.value = version.number
+            found = await asyncio.gather(
+                *(
+                    self.infer(spec, task.method_name, examples, timeout, entry_point)
+                    for spec, task in zip(specs, tasks, strict=True)
+                )
+            )
+        finally:
+            version.release()
+        response = inference_pb2.MultiInferenceResponse()
+        for result, answered in found:
+            one = response.results.add(model_spec=answered)
+            if isinstance(result, classification_pb2.ClassificationResult):
+                one.classification_result.CopyFrom(result)
+            else:
+                one.regression_result.CopyFrom(result)
+        return response
+
+    def _outputs(self, model: SavedModel, name: str, method: str) -> list[str]:
+        """Holds a signature to a method; returns the outputs that it is asked for."""
+        name = name or DEFAULT_SIGNATURE
+        if method not in (CLASSIFY, REGRESS):
+            raise ServingError(
+                grpc.StatusCode.UNIMPLEMENTED,
+                f"A task's method_name is {CLASSIFY} or {REGRESS}. Received: "
+                f"{method[:100]!r}",
+            )
+        try:
+            signature = model.signature(name)
+        except ServingError as error:
+            # There as a wrong request, unlike in Predict.
+            raise invalid(error.message) from None
+        if self._checks_method_names and signature.method_name != method:
+            raise invalid(
+                f"The method_name of the signature {name} is "
+                f"{signature.method_name!r}, not {method}."
+            )
+        if set(signature.inputs) != {EXAMPLES_INPUT}:
+            raise invalid(
+                f"The signature {name} has the inputs {sorted(signature.inputs)}, "
+                f'where this method needs one, "{EXAMPLES_INPUT}".'
+            )
+        return _expected_outputs(name, signature, method)
+
+
+def _expected_outputs(name: str, signature: SignatureDef, method: str) -> list[str]:
+    outputs = sorted(signature.outputs)
+    if method == REGRESS and outputs != [_VALUES]:
+        raise invalid(
+            f"The signature {name} has the outputs {outputs}, where Regress needs one, "
+            f'"{_VALUES}".'
+        )
+    if method == CLASSIFY:
+        outputs = [output for output in outputs if output in (_CLASSES, _SCORES)]
+        if not outputs or len(signature.outputs) > 2:
+            raise invalid(
+                f"The signature {name} has the outputs {sorted(signature.outputs)}, "
+                f'where Classify needs "{_CLASSES}", "{_SCORES}" or both.'
+            )
+    return outputs
+
+
+def classifications(
+    outputs: Arrays, number: int
+) -> classification_pb2.ClassificationResult:
+    """Returns the labels and scores of so many Examples.
+
+    Raises:
+        ServingError: If the outputs are not `[number, classes]`, or of other types.
+    """
+    classes, scores = outputs.get(_CLASSES), outputs.get(_SCORES)
+    for name, array, dtype in (
+        (_CLASSES, classes, np.dtype(object)),
+        (_SCORES, scores, np.dtype(np.float32)),
+    ):
+        if array is not None:
+            _check(name, array, dtype, number, [2])
+    widths = {array.shape[1] for array in (classes, scores) if array is not None}
+    if len(widths) > 1:
+        raise invalid(f"The outputs {_CLASSES} and {_SCORES} differ in their classes.")
+    (width,) = widths
+    result = classification_pb2.ClassificationResult()
+    for row in range(number):
+        found = result.classifications.add().classes
+        for column in range(width):
+            one = found.add()
+            if classes is not None:
+                one.label = classes[row, column].decode("utf-8", "replace")
+            if scores is not None:
+                one.score = scores[row, column]
+    return result
+
+
+def regressions(outputs: Arrays, number: int) -> regression_pb2.RegressionResult:
+    """Returns the values of so many Examples.
+
+    Raises:
+        ServingError: If the output is not `[number]` or `[number, 1]` of float32.
+    """
+    array = outputs[_VALUES]
+    _check(_VALUES, array, np.dtype(np.float32), number, [1, 2])
+    if array.size != number:
+        raise invalid(f"Output {_VALUES} has the shape {list(array.shape)}.")
+    result = regression_pb2.RegressionResult()
+    for value in array.ravel():
+        result.regressions.add(value=value)
+    return result
+
+
+def _check(
+    name: str, array: np.ndarray, dtype: np.dtype, number: int, ranks: list[int]
+) -> None:
+    if array.ndim not in ranks or len(array) != number or array.dtype != dtype:
+        kind = "string" if dtype.hasobject else dtype.name
+        raise invalid(
+            f"Output {name} is to be {kind}, for {number:,} Examples. It is "
+            f"{array.dtype.name}, of the shape {list(array.shape)}."
+        )

@@ -1,0 +1,282 @@
+"""The versions of one model: which there are, which are wanted, and their state."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import grpc
+from tensorflow_serving.config.model_server_config_pb2 import ModelConfig
+
+from t2t_keras.server.freed_memory import give_back_memory
+from t2t_keras.server.model_version import Status, Version
+from t2t_keras.server.prometheus import Metrics
+from t2t_keras.server.saved_model import SavedModel
+from t2t_keras.server.serving_errors import ServingError
+from t2t_keras.server.version_dirs import is_version, versions_of
+
+
+class VersionedModel:
+    """A model of the server's configuration, and its versions.
+
+    One thread calls `update` and what else changes it; any thread may send requests.
+    Each version is loaded and closed in a thread of its own.
+
+    Args:
+        config: A ModelConfig.
+        metrics: Where loading is counted.
+        report: Is told of what happens, a line at a time.
+        changed: Is called, by any thread, when `update` has something to do.
+        slots: Is entered by each thread while it loads, to limit how many do.
+        enable_batching: As of `Version`.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        metrics: Metrics,
+        report: Callable[[str], None],
+        changed: Callable[[], None],
+        slots: AbstractContextManager[object],
+        enable_batching: bool | None = None,
+    ) -> None:
+        self.config = config
+        self._metrics = metrics
+        self._report = report
+        self._changed = changed
+        self._slots = slots
+        self._enable_batching = enable_batching
+        self._versions: dict[int, Version] = {}
+        self._threads: dict[Version, threading.Thread] = {}
+        # What was there when it was looked last, and what was wrong with it.
+        self._wanted: dict[int, Path] = {}
+        self._trouble = ""
+
+    def look(self) -> None:
+        """Looks which versions there are, and says once what is wrong with them."""
+        try:
+            self._wanted, trouble = self._find()
+        except OSError as error:
+            # Such as a file system that fails for a while. What is loaded is served.
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            self._report(f"{self.config.name}: {trouble}")
+        self._trouble = trouble
+
+    def _find(self) -> tuple[dict[int, Path], str]:
+        """Returns the versions that the policy asks for, and what is wrong if any is.
+
+        Raises:
+            OSError: If the base path cannot be read.
+        """
+        base = Path(self.config.base_path)
+        there = versions_of(base)
+        policy = self.config.model_version_policy
+        if not there:
+            return {}, _hint(base)
+        if policy.HasField("all"):
+            return there, ""
+        if policy.HasField("specific"):
+            asked = sorted(set(policy.specific.versions))
+            missing = [number for number in asked if number not in there]
+            found = {number: there[number] for number in asked if number in there}
+            trouble = (
+                f"{base} has the versions {list(there)}, but not {missing}, which "
+                "model_version_policy asks for."
+            )
+            return found, trouble if missing else ""
+        number = policy.latest.num_versions or 1
+        return {n: there[n] for n in list(there)[-number:]}, ""
+
+    def update(self) -> None:
+        """Begins to load what is new, and to unload what is not wanted any more.
+
+        An old version goes only when a wanted one is available, so that there is no
+        moment without any.
+        """
+        self._forget()
+        for number, path in self._wanted.items():
+            known = self._versions.get(number)
+            if known and known.may_retry():
+                known.retry()
+            elif known is None or (known.state == Status.END and not known.error):
+                known = self._versions[number] = Version(
+                    number, path, self._enable_batching, self._changed
+                )
+            else:
+                continue
+            self._report(f"{self._title(known)} is being loaded ...")
+            self._begin(self._load, known)
+        old = [v for n, v in self._versions.items() if n not in self._wanted]
+        for version in old:
+            version.cancel()
+        if self.has_wanted():
+            for version in old:
+                if version.is_available:
+                    self._report(f"{self._title(version)} ends.")
+                    version.unload()
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        for version in self._versions.values():
+            if version.is_idle and version not in self._threads:
+                self._begin(self._close, version)
+
+    def _forget(self) -> None:
+        """Drops versions that have ended and whose directories are gone."""
+        for number, version in list(self._versions.items()):
+            if version.state == Status.END and not version.path.is_dir():
+                del self._versions[number]
+        for version, thread in list(self._threads.items()):
+            if not thread.is_alive():
+                del self._threads[version]
+
+    def _begin(self, work: Callable[[Version], None], version: Version) -> None:
+        # A daemon: an operation that cannot be interrupted must not hold up the end.
+        thread = threading.Thread(target=work, args=[version], daemon=True)
+        self._threads[version] = thread
+        thread.start()
+
+    def _load(self, version: Version) -> None:
+        with self._slots:
+            version.load(self._metrics)
+        if version.error:
+            message = f"cannot be loaded: {version.error.message}"
+        elif not version.is_available:
+            message = "is not wanted any more; its loading was ended."
+        else:
+            message = "is available."
+            if self._enable_batching is None and not version.joins_requests:
+                message += (
+                    " It does not say that its rows are independent: each request is "
+                    "computed by itself. An export made anew by t2t-export says so; "
+                    "--enable_batching joins the requests to every model."
+                )
+        self._report(f"{self._title(version)} {message}")
+        if not version.is_available:
+            give_back_memory()
+        self._changed()
+
+    def _close(self, version: Version) -> None:
+        version.close()
+        give_back_memory()
+        self._report(f"{self._title(version)} is closed, its memory free.")
+        self._changed()
+
+    def _title(self, version: Version) -> str:
+        return f"{self.config.name}: version {version.number}"
+
+    def unload(self) -> None:
+        """Unloads all versions, and ends the loading of others."""
+        self._wanted = {}
+        for version in self._versions.values():
+            version.cancel()
+            version.unload()
+
+    def is_over(self) -> bool:
+        """Closes what can be; tells whether nothing is left of what `unload` ended."""
+        self._forget()
+        self._close_idle()
+        return not self._threads and all(
+            version.state == Status.END for version in self._versions.values()
+        )
+
+    def join(self, until: float) -> bool:
+        """Waits until all has ended; to be called after `unload`.
+
+        Args:
+            until: How long, in the seconds of `time.monotonic`.
+
+        Returns:
+            Whether it has.
+        """
+        self.is_over()
+        for thread in self._threads.values():
+            thread.join(max(until - time.monotonic(), 0))
+        return self.is_over()
+
+    def is_loading(self) -> bool:
+        """Tells whether it is not known yet of a wanted version if it can be loaded."""
+        versions = [self._versions.get(number) for number in self._wanted]
+        return not all(v and (v.is_available or v.error) for v in versions)
+
+    def is_available(self, number: int | None = None) -> bool:
+        """Tells whether a version may be asked, or any."""
+        return any(
+            version.is_available
+            for each, version in list(self._versions.items())
+            if number in (None, each)
+        )
+
+    def has_wanted(self) -> bool:
+        """Tells whether a version that the configuration asks for may be asked."""
+        return any(self.is_available(number) for number in self._wanted)
+
+    def why_unavailable(self) -> str:
+        """Returns what keeps it from having an available version."""
+        errors = [
+            f"version {version.number}: {version.error.message}"
+            for version in self._versions.values()
+            if version.error
+        ]
+        return "; ".join(errors) or self._trouble
+
+    def acquire(self, number: int | None = None) -> tuple[Version, SavedModel]:
+        """Finds a version for a request, which has to release it.
+
+        Args:
+            number: The version; None for the latest that is available.
+
+        Raises:
+            ServingError: If it is not available.
+        """
+        numbers = sorted(self._versions, reverse=True) if number is None else [number]
+        for each in numbers:
+            version = self._versions.get(each)
+            model = version.acquire() if version else None
+            if version and model:
+                return version, model
+        which = "Latest" if number is None else "Specific"
+        asked = self.config.name if number is None else f"{self.config.name}, {number}"
+        raise ServingError(
+            grpc.StatusCode.NOT_FOUND,
+            f"Servable not found for request: {which}({asked})",
+        )
+
+    def statuses(self, number: int | None = None) -> list[Status]:
+        """Returns the state of one version or of all, the latest first.
+
+        Raises:
+            ServingError: If there has never been such a version.
+        """
+        versions = dict(sorted(self._versions.items(), reverse=True))
+        if number is not None:
+            versions = {n: v for n, v in versions.items() if n == number}
+        if not versions:
+            asked = "" if number is None else f" version {number} of"
+            raise ServingError(
+                grpc.StatusCode.NOT_FOUND,
+                f"Could not find any versions of{asked} model {self.config.name}",
+            )
+        return [version.status() for version in versions.values()]
+
+
+def _hint(base: Path) -> str:
+    """Says why a base path has no versions."""
+    if not base.is_dir():
+        return f"there is no directory {base}."
+    if not is_version(base):
+        return (
+            f"{base} has no versions: a version is a subdirectory whose name is a "
+            f"number, such as {base / '1'}."
+        )
+    if base.name.isdecimal():
+        return (
+            f"{base} is itself a version, and has none below it. The base path is the "
+            f"directory above: {base.parent}"
+        )
+    return (
+        f"{base} is itself a SavedModel, and has no versions below it. Move it to a "
+        f"subdirectory whose name is a number: {base / '1'}"
+    )

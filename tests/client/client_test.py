@@ -1,0 +1,411 @@
+"""Clients of a model server, over real sockets, against a pretended model."""
+
+import contextlib
+import itertools
+import socket
+import subprocess
+import sys
+import threading
+
+import command
+import fake_server
+import numpy as np
+import pytest
+from fake_server import PROTOCOLS, Model
+
+from t2t_keras.client.answers import RequestError, read_answer
+from t2t_keras.client.grpc_client import GrpcClient
+from t2t_keras.client.model_client import Address
+from t2t_keras.client.rest_client import RestClient
+from t2t_keras.decoding.translator import Translation
+
+KINDS = {"grpc": GrpcClient, "rest": RestClient}
+WAIT = 60  # Seconds until a test that hangs fails.
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request):
+    return request.param
+
+
+@pytest.fixture
+def connect(protocol):
+    """Returns a function that serves a model and returns a client of it."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(model, certificate=None, name="upper", client_ca=None, **options):
+            server = stack.enter_context(
+                fake_server.serving(protocol, model, certificate, client_ca)
+            )
+            client = KINDS[protocol](server, name, **{"backoff": 0.01, **options})
+            return stack.enter_context(client)
+
+        yield connect
+
+
+def refusal(call):
+    with pytest.raises(RequestError) as raised:
+        call()
+    return raised.value
+
+
+def test_translations_have_text_score_and_status(connect):
+    client = connect(Model())
+    sentences = ["a b", "", "long one", "\ud800", "\0 ü\u2028"]
+    (plain, empty, long, invalid, odd) = client.translate(sentences)
+    assert plain == [Translation("A B", float(np.float32(-0.3)), "ok")]
+    assert empty == [Translation("", 0.0, "empty")]
+    assert (long[0].text, long[0].status) == ("LONG ONE", "too_long")
+    assert invalid == [Translation("", 0.0, "invalid_utf8")]
+    assert odd[0].text == "\0 Ü\u2028"
+    assert client.translate([]) == []
+    with pytest.raises(ValueError, match="A list of sentences"):
+        client.translate("a b")
+
+
+def test_all_hypotheses_without_those_that_are_none(connect):
+    client = connect(Model(), n_best=True)
+    assert client.translate(["a", ""]) == [
+        [
+            Translation("A", float(np.float32(-0.1)), "ok"),
+            Translation("A!", float(np.float32(-0.7)), "ok"),
+        ],
+        [Translation("", 0.0, "empty")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({}, ("upper", None, None)),
+        ({"version": 0}, ("upper", 0, None)),
+        ({"version": 7}, ("upper", 7, None)),
+        ({"label": "a/b:c"}, ("upper", None, "a/b:c")),
+    ],
+)
+def test_version_and_label(connect, chosen, expected):
+    model = Model()
+    connect(model, **chosen).translate(["a"])
+    assert model.asked == [(*expected, "serving_default", [b"a"])]
+
+
+def test_a_busy_server_is_asked_again(connect):
+    model = Model(["RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE"])
+    # Larger than what gRPC keeps by itself to send it again.
+    sentence = "a" * 400_000
+    ((best,),) = connect(model).translate([sentence])
+    assert best.text == sentence.upper()
+    assert len(model.asked) == 5
+
+
+@pytest.mark.parametrize("retries", [0, 1, 4])
+def test_retries_come_to_an_end(connect, retries):
+    model = Model(["UNAVAILABLE"] * 9)
+    client = connect(model, retries=retries)
+    error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "as asked for: UNAVAILABLE" in str(error)
+    assert client.server in str(error)
+    assert len(model.asked) == retries + 1
+
+
+@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND"])
+def test_what_would_fail_again_is_not_sent_again(connect, code):
+    model = Model([code] * 2)
+    client = connect(model)
+    error = refusal(lambda: client.translate(["a"]))
+    assert error.code == code
+    assert len(model.asked) == 1
+    assert refusal(lambda: client.translate(["a"])).code == code
+    assert client.translate(["a"])[0][0].text == "A"
+
+
+def test_the_deadline_ends_a_slow_answer(connect):
+    released = threading.Event()
+    model = Model(before=lambda texts: released.wait(WAIT))
+    client = connect(model, timeout=0.2)
+    try:
+        error = refusal(lambda: client.translate(["a"]))
+        assert error.code == "DEADLINE_EXCEEDED"
+        assert "no answer within 0.2 s" in str(error)
+    finally:
+        released.set()
+
+
+def test_the_deadline_covers_all_retries(connect):
+    model = Model(["UNAVAILABLE"] * 9)
+    client = connect(model, timeout=0.2, backoff=1000.0)
+    assert refusal(lambda: client.translate(["a"])).code == "DEADLINE_EXCEEDED"
+    assert len(model.asked) == 1
+
+
+def test_the_server_may_say_when_to_come_again():
+    model = Model(["UNAVAILABLE"])
+    model.headers = {"Retry-After": "0"}
+    with fake_server.serving("rest", model) as server:
+        client = RestClient(server, "upper", backoff=1000.0)
+        assert client.translate(["a"])[0][0].text == "A"
+        model.failures = ["RESOURCE_EXHAUSTED"]
+        model.headers = {"Retry-After": "3600"}
+        error = refusal(lambda: client.translate(["a"]))
+        assert error.code == "DEADLINE_EXCEEDED"
+        assert "HTTP 429" in error.said
+        client.close()
+
+
+def test_nobody_listens(protocol):
+    (port,) = command.free_ports(1)
+    client = KINDS[protocol](f"localhost:{port}", "upper", backoff=0.01)
+    error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "refused" in str(error)
+    assert f"localhost:{port}" in str(error)
+    client.close()
+
+
+def test_a_server_that_is_down_is_not_called_slow(protocol):
+    """Even if the deadline comes before the last retry."""
+    (port,) = command.free_ports(1)
+    with KINDS[protocol](f"localhost:{port}", "upper", timeout=1, backoff=9) as client:
+        error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "refused. Nothing listens there" in str(error)
+
+
+def test_a_host_that_does_not_connect_is_not_called_slow():
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        with GrpcClient(server, "upper", timeout=0.3) as client:
+            error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "no connection within 0.3 s. The host does not answer" in str(error)
+
+
+def test_answers_that_are_no_translations(connect):
+    for outputs in (
+        {"y": ["a"]},
+        {"translation": ["a", "b"], "score": [0.0, 0.0], "status": ["ok", "ok"]},
+        {"translation": [["a"]], "score": [[0.0]], "status": ["ok"]},
+        {"translation": ["a"], "score": [0.0, 0.0], "status": ["ok"]},
+    ):
+        client = connect(Model(outputs=outputs))
+        error = refusal(lambda client=client: client.translate(["a"]))
+        assert error.code == "INVALID_ANSWER", outputs
+    ragged = {"translation": ["a"], "score": ["x"], "status": ["ok"]}
+    with pytest.raises(RequestError, match="INVALID_ANSWER"):
+        read_answer("server", ragged, 1, n_best=False)
+
+
+def test_an_older_export_of_a_broken_model_is_told_by_its_scores():
+    outputs = {
+        "translation": ["", "B"],
+        "score": [float("nan"), -0.5],
+        "status": ["ok", "ok"],
+    }
+    broken, whole = read_answer("server", outputs, 2, n_best=False)
+    assert broken == [("", 0.0, "model_error")]
+    assert whole == [("B", -0.5, "ok")]
+
+
+def test_token(connect):
+    model = Model(token="s3cret")
+    assert connect(model, token="s3cret").translate(["a"])[0][0].text == "A"
+    error = refusal(lambda: connect(model, token="no").translate(["a"]))
+    assert error.code == "UNAUTHENTICATED"
+    assert "s3cret" not in str(error)
+    assert "Check the API token" in str(error)
+
+
+def test_a_token_is_not_sent_in_the_clear(protocol):
+    kind = KINDS[protocol]
+    for server in ("example.com:8500", "10.0.0.1:8500", "localhost.example.com:1"):
+        with pytest.raises(ValueError, match="in the clear"):
+            kind(server, "upper", token="s3cret")
+        kind(server, "upper", token="s3cret", tls=True).close()
+    for server in ("localhost:1", "127.0.0.1:1", "[::1]:1"):
+        kind(server, "upper", token="s3cret").close()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    return [fake_server.certificate(tmp_path_factory.mktemp("tls")) for _ in range(2)]
+
+
+def test_tls_trusts_whom_it_is_told(connect, certificates):
+    own, other = certificates
+    model = Model(token="s3cret")
+    client = connect(model, own, token="s3cret", ca_file=str(own / "cert.pem"))
+    assert client.translate(["a"])[0][0].text == "A"
+    for options in (
+        {"ca_file": str(other / "cert.pem")},
+        {"tls": True},
+        {"tls": False},
+    ):
+        wrong = connect(model, own, token="s3cret", retries=1, **options)
+        error = refusal(lambda wrong=wrong: wrong.translate(["a"]))
+        assert error.code == "UNAVAILABLE"
+    assert len(model.asked) == 1
+
+
+def test_a_wrong_authority_is_named_and_not_tried_again(connect, certificates):
+    own, other = certificates
+    ca_file = str(other / "cert.pem")
+    # A retry would not begin within the time of any test.
+    client = connect(Model(), own, ca_file=ca_file, backoff=1e6, timeout=1e9)
+    error = refusal(lambda: client.translate(["a"]))
+    assert error.code == "UNAVAILABLE"
+    assert "The server's certificate is not trusted" in str(error)
+
+
+def test_a_client_shows_its_certificate(connect, certificates):
+    own, other = certificates
+    options = {"ca_file": str(own / "cert.pem"), "client_ca": other / "cert.pem"}
+    pair = {"certificate_file": other / "cert.pem", "key_file": other / "key.pem"}
+    model = Model()
+    client = connect(model, own, **options, **pair)
+    assert client.translate(["a"])[0][0].text == "A"
+    for wrong in (
+        {},
+        {"certificate_file": own / "cert.pem", "key_file": own / "key.pem"},
+    ):
+        client = connect(model, own, retries=0, **options, **wrong)
+        error = refusal(lambda client=client: client.translate(["a"]))
+        assert error.code == "UNAVAILABLE"
+        assert "refused" not in str(error)
+    assert len(model.asked) == 1
+
+
+def test_a_certificate_that_cannot_be_used(protocol, certificates):
+    own, other = certificates
+    certificate, key = own / "cert.pem", own / "key.pem"
+    encrypted = own / "encrypted.pem"
+    subprocess.run(
+        [
+            *("openssl", "rsa", "-aes128", "-passout", "pass:secret"),
+            *("-in", key, "-out", encrypted),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    for files, message in (
+        ((certificate, None), "go together"),
+        ((certificate, other / "key.pem"), "cannot be used"),
+        ((certificate, "/no/file"), "cannot be used"),
+        ((certificate, encrypted), "the key is encrypted"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            KINDS[protocol](
+                "localhost:1", "upper", certificate_file=files[0], key_file=files[1]
+            )
+
+
+def test_requests_at_once_are_answered_in_order(connect):
+    numbers = [str(number) for number in range(24)]
+    answered = {number: threading.Event() for number in numbers}
+
+    def before(texts):
+        # Of every four the last is answered first: all four have to be under way.
+        number = int(texts[0])
+        if number % 4 != 3:
+            assert answered[str(number + 1)].wait(WAIT)
+        answered[str(number)].set()
+
+    client = connect(Model(before=before))
+    found = list(client.stream(numbers, 1, 4))
+    assert [group for group, _ in found] == [[number] for number in numbers]
+    assert [rows[0][0].text for _, rows in found] == numbers
+    assert all(event.is_set() for event in answered.values())
+
+
+def test_a_slow_source_is_answered_as_it_comes(connect):
+    answered = threading.Event()
+
+    def source():
+        yield "a"
+        assert answered.wait(WAIT)
+        yield "b"
+
+    stream = connect(Model()).stream(source(), 16, 4)
+    assert next(stream)[0] == ["a"]
+    answered.set()
+    assert next(stream)[0] == ["b"]
+    with pytest.raises(StopIteration):
+        next(stream)
+
+
+def test_full_requests_where_it_may_wait(connect):
+    model = Model()
+    stream = connect(model).stream(map(str, range(20)), 8, 2, wait=True)
+    assert [len(group) for group, _ in stream] == [8, 8, 4]
+
+
+def test_an_endless_source_is_read_no_further_than_needed(connect):
+    taken = 0
+
+    def source():
+        for number in itertools.count():
+            # Read ahead: what `windows` holds, and 4 requests for each of 2 at once.
+            assert number < 8 * (taken + 1) + 8 * (4 * 2 + 2 + 4)
+            yield str(number)
+
+    stream = connect(Model()).stream(source(), 8, 2, wait=True)
+    for group, _ in itertools.islice(stream, 50):
+        taken += 1
+        assert len(group) == 8
+    stream.close()
+
+
+def test_errors_come_after_the_answers_before_them(connect):
+    def source():
+        yield "a"
+        raise ValueError("line 2")
+
+    stream = connect(Model()).stream(source())
+    assert next(stream)[0] == ["a"]
+    with pytest.raises(ValueError, match="line 2"):
+        next(stream)
+
+    def fail_at_c(texts):
+        if texts == [b"c"]:
+            raise fake_server.Refused("INVALID_ARGUMENT", "no c")
+
+    stream = connect(Model(before=fail_at_c)).stream("abcd", 1, 4)
+    assert [next(stream)[0] for _ in range(2)] == [["a"], ["b"]]
+    with pytest.raises(RequestError, match="no c"):
+        next(stream)
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "message"),
+    [
+        ("localhost", {}, "HOST:PORT"),
+        ("http://localhost:1", {}, "HOST:PORT"),
+        ("localhost:1/v1", {}, "HOST:PORT"),
+        ("localhost:x", {}, "HOST:PORT"),
+        ("user@localhost:1", {}, "HOST:PORT"),
+        (":1", {}, "HOST:PORT"),
+        ("localhost:1", {"model_name": ""}, "A model_name is needed"),
+        ("localhost:1", {"version": 1, "label": "a"}, "Either a version or a label"),
+        ("localhost:1", {"timeout": 0}, "above 0"),
+        ("localhost:1", {"backoff": 0.001}, "at least"),
+        ("localhost:1", {"retries": 5}, "retries are 0 to 4"),
+        ("localhost:1", {"ca_file": __file__}, "holds no certificates"),
+        ("localhost:1", {"ca_file": "/no/file"}, "holds no certificates"),
+    ],
+)
+def test_mistakes_in_arguments(protocol, server, options, message):
+    with pytest.raises(ValueError, match=message):
+        KINDS[protocol](server, **{"model_name": "upper", **options})
+
+
+def test_addresses():
+    assert Address.parse("[::1]:8500") == Address("::1", 8500)
+    assert Address.parse("[::1]:8500").is_loopback
+    assert Address.parse("127.0.0.9:1").is_loopback
+    assert not Address.parse("0.0.0.1:1").is_loopback
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

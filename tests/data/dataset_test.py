@@ -1,0 +1,629 @@
+"""From a corpus to batches: filtering, records, manifest, and what training reads."""
+
+import itertools
+import json
+import shutil
+import sys
+from importlib import metadata
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from t2t_keras.data import preparation
+from t2t_keras.data.batching import Batching
+from t2t_keras.data.cldr import generate_pairs
+from t2t_keras.data.corpora import TextCorpus
+from t2t_keras.data.dataset import DataPosition, training_dataset
+from t2t_keras.data.examples import TextExamples
+from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.lines import read_lines
+from t2t_keras.data.preparation import PreparedData, prepare, text_path
+from t2t_keras.data.records import RecordExamples, write_records
+
+GOOD = list(itertools.islice(generate_pairs("en", "de"), 120))
+DEV = [("one\x00 line", "eine Zeile"), ("", "leer"), ("a\tb", "c\u2028d"), ("e", "f")]
+
+
+class ListCorpus:
+    """Pairs in memory, a corpus like any other."""
+
+    name, source_lang, target_lang = "list", "en", "de"
+
+    def __init__(self, **splits):
+        self._splits = splits
+
+    def splits(self):
+        return list(self._splits)
+
+    def read(self, split):
+        yield from self._splits[split]
+
+
+def ignore(message):
+    pass
+
+
+def plain_records(path):
+    """Reads a TFRecord file without this project."""
+    ids = tf.io.RaggedFeature(tf.int64)
+    for record in tf.data.TFRecordDataset(str(path)):
+        example = tf.io.parse_single_example(record, {"source": ids, "target": ids})
+        yield example["source"].numpy().tolist(), example["target"].numpy().tolist()
+
+
+def elements(*arguments, **keywords):
+    dataset = training_dataset(*arguments, **keywords)
+    return [
+        {name: value.tolist() for name, value in element.items()}
+        for element in dataset.as_numpy_iterator()
+    ]
+
+
+def encode(tokenizer, text):
+    return tokenizer.tokenize(tf.constant([text])).to_list()[0]
+
+
+# Pairs that are no use for training, by cause.
+NO_USE = {
+    "empty": [("", "leer"), ("empty", ""), ("", ""), (" \t\x00 ", "leer")],
+    "too long": [("12 " * 10_000, "12 " * 10_000), ("9 7 " * 99, "3")],
+    "length ratio": [
+        ("1" + " 2" * 30, "1"),
+        ("1", "1" + " 2" * 30),
+        ("2 3", "4 5 " * 15),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    no_use = [pair for pairs in NO_USE.values() for pair in pairs]
+    # One of no use after each of the first good ones: order and alignment must hold.
+    mixed = [x for pair in zip(GOOD, no_use, strict=False) for x in pair]
+    return ListCorpus(train=mixed + GOOD[len(no_use) :], dev=DEV, test=DEV[3:])
+
+
+@pytest.fixture(scope="module")
+def prepared(corpus, tmp_path_factory):
+    """A prepared directory with three shards, and the manifest."""
+    data_dir = tmp_path_factory.mktemp("prepared") / "new" / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preparation, "_PAIRS_PER_SHARD", 50)
+        manifest = prepare(
+            corpus,
+            data_dir,
+            vocab_size=250,
+            length_filter=LengthFilter(max_tokens=80, max_length_ratio=3.0),
+            corpus_arguments={"corpus": "list"},
+            report=ignore,
+        )
+    return data_dir, manifest
+
+
+@pytest.fixture
+def damaged(prepared, tmp_path):
+    """A copy of the prepared directory to do harm to."""
+    return shutil.copytree(prepared[0], tmp_path / "copy")
+
+
+def test_the_filter_counts_each_pair_under_one_cause():
+    length_filter = LengthFilter(max_tokens=20, max_length_ratio=3.0)
+    # fmt: off
+    source = np.array([0, 4, 0, 20, 21, 4, 21, 1, 1, 14, 13, 10])
+    target = np.array([4, 0, 0, 20, 20, 21, 1, 13, 14, 1, 1, 10])
+    expected =        [0, 0, 0, 1,  0,  0, 0,  1,  0,  0, 1, 1]
+    # fmt: on
+    assert length_filter.keep(source, target).tolist() == list(map(bool, expected))
+    assert length_filter.removed == {"empty": 3, "too long": 3, "length ratio": 2}
+    # Counts add up over calls.
+    assert length_filter.keep(np.array([0, 5]), np.array([1, 5])).tolist() == [
+        False,
+        True,
+    ]
+    assert length_filter.removed["empty"] == 4
+
+
+def test_pairs_of_no_use_are_removed_and_counted(prepared):
+    splits = prepared[1]["splits"]
+    assert splits["train"]["pairs"] == len(GOOD)
+    assert splits["train"]["removed"] == {
+        cause: len(pairs) for cause, pairs in NO_USE.items()
+    }
+    assert splits["dev"]["pairs"] == 3
+    assert splits["dev"]["removed"] == {"empty": 1, "too long": 0, "length ratio": 0}
+    assert splits["test"]["pairs"] == 1
+
+
+def test_the_manifest_says_what_was_done(prepared):
+    data_dir, manifest = prepared
+    assert json.loads((data_dir / "manifest.json").read_text()) == manifest
+    data = PreparedData(data_dir)
+    assert data.manifest == manifest
+    expected = {
+        "corpus": "list",
+        "corpus_arguments": {"corpus": "list"},
+        "source_lang": "en",
+        "target_lang": "de",
+        "subword": "bpe",
+        "source_vocab_size": 250,
+        "target_vocab_size": 250,
+        "share_vocabulary": True,
+        "vocabulary_fingerprint": data.tokenizers.fingerprint,
+        "length_filter": {"max_tokens": 80, "max_length_ratio": 3.0},
+    }
+    assert {key: manifest[key] for key in expected} == expected
+    for name in ("tensorflow", "tensorflow-text", "sentencepiece", "t2t-keras"):
+        assert manifest["versions"][name] == metadata.version(name)
+    lengths = data.examples("train").lengths
+    assert manifest["splits"]["train"]["source_tokens"] == (lengths[:, 0] - 1).sum()
+    assert manifest["splits"]["train"]["target_tokens"] == (lengths[:, 1] - 1).sum()
+
+
+def test_records_are_plain_tfrecords_in_shards(prepared):
+    data_dir, manifest = prepared
+    # 129 pairs are three shards of 50.
+    paths = [data_dir / f"train-{i:05d}-of-00003.tfrecord" for i in range(3)]
+    assert sorted(data_dir.glob("train*.tfrecord")) == paths
+    assert manifest["splits"]["train"]["shards"] == 3
+    shards = [list(plain_records(path)) for path in paths]
+    assert [len(shard) for shard in shards] == [40, 40, 40]
+    in_order = [pair for three in zip(*shards, strict=True) for pair in three]
+    sides = PreparedData(data_dir).tokenizers
+    assert in_order == [
+        (encode(sides.source, source), encode(sides.target, target))
+        for source, target in GOOD
+    ]
+    # Start, end and padding are the readers' affair.
+    assert not {0, 1, 2} & {i for source, target in in_order for i in source + target}
+
+
+def test_held_back_text_is_kept_whole(prepared):
+    data_dir, _ = prepared
+    for split, pairs in (("dev", DEV), ("test", DEV[3:])):
+        sides = [
+            list(read_lines(text_path(data_dir, split, side)))
+            for side in ("source", "target")
+        ]
+        assert list(zip(*sides, strict=True)) == pairs
+    assert not list(data_dir.glob("train*.txt"))
+
+
+def test_preparing_again_gives_the_same_files(corpus, tmp_path):
+    for name in ("one", "two"):
+        prepare(corpus, tmp_path / name, vocab_size=250, report=ignore)
+    files = {p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*")}
+    assert len(files) > 10
+    for file in files:
+        one, two = ((tmp_path / name / file).read_bytes() for name in ("one", "two"))
+        assert one == two or file.suffix == ".npz", file
+    examples = [RecordExamples(tmp_path / name, "train") for name in ("one", "two")]
+    np.testing.assert_array_equal(examples[0].lengths, examples[1].lengths)
+
+
+@pytest.mark.parametrize(
+    ("subword", "share"),
+    list(itertools.product(["bpe", "unigram", "wordpiece"], [True, False])),
+)
+def test_records_text_and_other_implementations_agree(tmp_path, subword, share):
+    # The word pieces' learner takes long over long words.
+    short = [p for p in GOOD if max(map(len, " ".join(p).split())) < 10][:30]
+    pairs = short if subword == "wordpiece" else GOOD
+    corpus = ListCorpus(train=[("", "x"), *pairs, ("a\x00b\u2028", "c\td")])
+    manifest = prepare(
+        corpus,
+        tmp_path / "data",
+        subword=subword,
+        vocab_size=150,
+        share_vocabulary=share,
+        report=ignore,
+    )
+    data = PreparedData(tmp_path / "data")
+    assert manifest["subword"] == subword
+    assert manifest["share_vocabulary"] == data.tokenizers.shared == share
+    assert manifest["vocabulary_fingerprint"] == data.tokenizers.fingerprint
+    assert manifest["source_vocab_size"] == data.tokenizers.source.vocab_size
+    assert manifest["target_vocab_size"] == data.tokenizers.target.vocab_size
+    records = data.examples("train")
+    text = TextExamples(corpus, "train", data.tokenizers, LengthFilter())
+    assert len(records) == len(text) == len(pairs) + 1
+    np.testing.assert_array_equal(records.lengths, text.lengths)
+    batching = Batching(batch_tokens=300)
+    of_records = elements(records, batching, parts=2, epochs=1)
+    assert of_records == elements(text, batching, parts=2, epochs=1)
+    rows = {
+        side: [row for element in of_records for row in element[side]]
+        for side in ("source", "target")
+    }
+    for side, i in (("source", 0), ("target", 1)):
+        tokenizer = getattr(data.tokenizers, side)
+        if subword == "wordpiece":
+            expected = [encode(tokenizer, pair[i]) for pair in pairs]
+        else:
+            model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+            expected = model.encode([pair[i] for pair in pairs])
+        real = [[t for t in row if t] for row in rows[side] if any(row)]
+        assert all([*ids, 2] in real for ids in expected)
+        assert all(row.index(2) == len(row) - 1 for row in real)
+
+
+def test_odd_text_stays_aligned(tmp_path):
+    odd = ["", "\ufeff", "nul\x00", "a\u2028b", "tab\t", "x\x0c\x85", "t " * 10_000]
+    lines = [(f"{i} {odd[i % 7]}", f"{odd[i // 7 % 7]} {i}") for i in range(200)]
+    for side, end in ((0, "\r\n"), (1, "\n")):
+        content = "\ufeff" + "".join(pair[side] + end for pair in lines)
+        (tmp_path / str(side)).write_bytes(content.encode())
+    corpus = TextCorpus(
+        "en",
+        "de",
+        {"train": [str(tmp_path / "0")]},
+        {"train": [str(tmp_path / "1")]},
+    )
+    prepare(
+        corpus,
+        tmp_path / "data",
+        vocab_size=60,
+        length_filter=LengthFilter(30_000, 1e6),
+        report=ignore,
+    )
+    data = PreparedData(tmp_path / "data")
+    records = list(plain_records(next((tmp_path / "data").glob("train*.tfrecord"))))
+    assert len(records) == 200
+    assert max(len(source) for source, _ in records) > 10_000
+    sources, targets = (
+        data.tokenizers.source.detokenize(tf.ragged.constant(rows)).numpy()
+        for rows in zip(*records, strict=True)
+    )
+    numbers = [str(i).encode() for i in range(200)]
+    assert [text.split()[0] for text in sources] == numbers
+    assert [text.split()[-1] for text in targets] == numbers
+
+
+def test_held_out_text_that_occurs_in_training_is_counted(tmp_path):
+    told = []
+    train = [("a  b", "c d"), ("e", "f"), ("", "x"), ("g h", "i")] * 5
+    dev = [("a b", "c d"), ("a b", "other"), ("e", " f "), ("new", "f"), ("", "x")]
+    manifest = prepare(
+        ListCorpus(train=train, dev=dev, test=[("new", "i")]),
+        tmp_path / "data",
+        vocab_size=30,
+        report=told.append,
+    )
+    splits = manifest["splits"]
+    assert splits["dev"]["in_train"] == {"pairs": 2, "sources": 3}
+    assert splits["test"]["in_train"] == {"pairs": 0, "sources": 0}
+    told = [text for text in told if "also occur" in text]
+    assert len(told) == 1
+    assert told[0].startswith(
+        "dev: of 4 pairs, 2 also occur in train, and 3 source sentences do."
+    )
+
+
+def test_every_vocabulary_that_is_smaller_than_wanted_is_reported(tmp_path):
+    for share, expected in (
+        (True, ["The text"]),
+        (False, ["The source text", "The target text"]),
+    ):
+        told = []
+        prepare(
+            ListCorpus(train=GOOD),
+            tmp_path / str(share),
+            vocab_size=5000,
+            share_vocabulary=share,
+            report=told.append,
+        )
+        told = [text for text in told if "yields no more than" in text]
+        assert [text.partition(" yields")[0] for text in told] == expected
+
+
+def test_a_given_vocabulary_is_used(prepared, tmp_path):
+    tokenizers = PreparedData(prepared[0]).tokenizers
+    manifest = prepare(
+        ListCorpus(train=[("quite", "anders")]),
+        tmp_path / "data",
+        vocab_size=9,
+        tokenizers=tokenizers,
+        report=ignore,
+    )
+    assert manifest["vocabulary_fingerprint"] == tokenizers.fingerprint
+    assert manifest["source_vocab_size"] == 250
+    (pair,) = plain_records(tmp_path / "data" / "train-00000-of-00001.tfrecord")
+    assert pair[0] == encode(tokenizers.source, "quite")
+
+
+def test_an_existing_directory_is_refused_unless_empty(tmp_path, corpus):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("keep")
+    with pytest.raises(ValueError, match=r"data is not (an )?empty"):
+        prepare(corpus, tmp_path / "data", report=ignore)
+    assert [p.name for p in tmp_path.rglob("*")] == ["data", "mine.txt"]
+    (tmp_path / "data" / "mine.txt").unlink()
+    prepare(corpus, tmp_path / "data", vocab_size=250, report=ignore)
+    assert len(PreparedData(tmp_path / "data").examples("train")) > 0
+    assert [p.name for p in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path, corpus):
+    (tmp_path / "data").write_text("keep")
+    with pytest.raises(ValueError, match=str(tmp_path / "data")):
+        prepare(corpus, tmp_path / "data", report=ignore)
+    assert (tmp_path / "data").read_text() == "keep"
+
+
+class Interrupted(ListCorpus):
+    """Fails in the midst of its dev split."""
+
+    def __init__(self, error):
+        super().__init__(train=GOOD, dev=GOOD)
+        self._error = error
+
+    def read(self, split):
+        yield from GOOD
+        if split == "dev":
+            raise self._error
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("dev.de:121: x"), OSError("disk"), KeyError("bug")]
+)
+def test_a_failure_leaves_nothing_behind_and_is_told_as_it_is(tmp_path, error):
+    with pytest.raises(type(error)) as raised:
+        prepare(Interrupted(error), tmp_path / "data", vocab_size=250, report=ignore)
+    assert raised.value is error
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_leaves_nothing_behind(tmp_path):
+    def interrupt(message):
+        if message.startswith("train: kept"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(
+            ListCorpus(train=GOOD), tmp_path / "x", vocab_size=250, report=interrupt
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_left_to_train_on(tmp_path):
+    corpus = ListCorpus(train=[("a b", "")] * 3)
+    with pytest.raises(ValueError, match=r"No training pair .*'empty': 3"):
+        prepare(corpus, tmp_path / "data", vocab_size=8, report=ignore)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_was_not_prepared(tmp_path):
+    with pytest.raises(ValueError, match=f"{tmp_path} holds no prepared data"):
+        PreparedData(tmp_path)
+
+
+def test_a_directory_that_is_being_written_is_told_from_one_that_is_not(tmp_path):
+    def look(message):
+        with pytest.raises(ValueError, match="still writing it") as raised:
+            PreparedData(tmp_path / "data")
+        assert "holds no prepared data" in str(raised.value)
+        with pytest.raises(ValueError, match=r"Another t2t-prepare is writing .*/data"):
+            prepare(ListCorpus(train=GOOD), tmp_path / "data", report=ignore)
+
+    prepare(Looking(look), tmp_path / "data", vocab_size=250, report=ignore)
+    assert len(PreparedData(tmp_path / "data").examples("train")) == len(GOOD)
+
+
+class Looking(ListCorpus):
+    """Does something once before it is read."""
+
+    def __init__(self, look):
+        super().__init__(train=GOOD)
+        self._look = look
+
+    def splits(self):
+        self._look("")
+        return super().splits()
+
+
+def test_a_split_that_was_not_prepared(tmp_path):
+    prepare(ListCorpus(train=GOOD), tmp_path / "x", vocab_size=250, report=ignore)
+    with pytest.raises(ValueError, match="has no dev split"):
+        PreparedData(tmp_path / "x").examples("dev")
+
+
+def test_another_vocabulary_than_the_records(damaged, tmp_path):
+    prepare(ListCorpus(train=GOOD), tmp_path / "x", vocab_size=240, report=ignore)
+    shutil.rmtree(damaged / "tokenizer")
+    shutil.copytree(tmp_path / "x" / "tokenizer", damaged / "tokenizer")
+    with pytest.raises(ValueError, match=f"{damaged} was prepared with another voc"):
+        PreparedData(damaged)
+
+
+def test_damaged_shards_are_named(damaged):
+    shard = damaged / "train-00001-of-00003.tfrecord"
+    content = shard.read_bytes()
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 1
+    for wrong in (content[:-5], content + b"x", b"", bytes(flipped)):
+        shard.write_bytes(wrong)
+        with pytest.raises(ValueError, match=f"{shard} is damaged"):
+            PreparedData(damaged).examples("train")
+    shard.unlink()
+    with pytest.raises(ValueError, match=f"{shard} is missing"):
+        PreparedData(damaged).examples("train")
+
+
+def test_records_of_another_manifest_are_refused(damaged):
+    manifest = json.loads((damaged / "manifest.json").read_text())
+    manifest["splits"]["train"]["pairs"] += 1
+    (damaged / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"120 pairs of train, .* counts 121"):
+        PreparedData(damaged).examples("train")
+
+
+def test_a_damaged_index_is_named(damaged):
+    index = damaged / "train.index.npz"
+    content = index.read_bytes()
+    for wrong in (content[: len(content) // 2], b"", b"garbage"):
+        index.write_bytes(wrong)
+        with pytest.raises(ValueError, match=f"{index} is damaged"):
+            PreparedData(damaged).examples("train")
+
+
+# Ids of five pairs; with their ends they are 3+2, 2+4, 4+4, 2+2 and 1+3 long.
+IDS = [([5, 6], [7]), ([8], [9, 10, 11]), ([12, 13, 14], [15, 16, 17])]
+IDS += [([18], [19]), ([], [20, 21])]
+
+
+@pytest.fixture
+def five(tmp_path):
+    assert write_records(tmp_path, "train", 2, IDS) == (5, 7, 10)
+    return RecordExamples(tmp_path, "train")
+
+
+def test_batches_by_hand(five):
+    assert five.lengths.tolist() == [[3, 2], [2, 4], [4, 4], [2, 2], [1, 3]]
+    # In order of the longer side: 2 | 3 3 | 4 4, and 9 positions have room for three
+    # of 3 and two of 4.
+    first, second = elements(five, Batching(9), epochs=1, shuffle=False)
+    shared = {"epoch": 0, "batches": 2}
+    assert first.pop("source") in (
+        [[18, 2, 0], [5, 6, 2], [2, 0, 0]],
+        [[18, 2, 0], [2, 0, 0], [5, 6, 2]],
+    )
+    assert sorted(first.pop("target")) == [[7, 2, 0], [19, 2, 0], [20, 21, 2]]
+    assert first == {"batch": 0, "batch_target_tokens": 2 + 2 + 3, **shared}
+    assert second == {
+        "source": [[8, 2, 0, 0], [12, 13, 14, 2]],
+        "target": [[9, 10, 11, 2], [15, 16, 17, 2]],
+        "batch": 1,
+        "batch_target_tokens": 8,
+        **shared,
+    }
+
+
+def test_parts_by_hand(five):
+    parts = elements(five, Batching(9), parts=3, epochs=1, shuffle=False)
+    second = {"epoch": 0, "batches": 2, "batch": 1, "batch_target_tokens": 8}
+    assert parts[3:] == [
+        {"source": [[8, 2]], "target": [[9, 10, 11, 2]], **second},
+        {"source": [[12, 13, 14, 2]], "target": [[15, 16, 17, 2]], **second},
+        {"source": [[0]], "target": [[0]], **second},
+    ]
+    # Every part knows the whole batch's tokens: its loss is a share of the sum.
+    assert [part["batch_target_tokens"] for part in parts] == [7, 7, 7, 8, 8, 8]
+
+
+def test_fixed_shapes_by_hand(five):
+    fixed = Batching(9, pad_to_boundary=True)
+    batches = elements(five, fixed, epochs=1, shuffle=False)
+    assert [np.shape(b["source"]) for b in batches] == [(2, 4)] * 3
+    assert [np.shape(b["target"]) for b in batches] == [(2, 4)] * 3
+    assert batches[2]["source"] == [[12, 13, 14, 2], [0, 0, 0, 0]]
+
+
+def test_element_types(five):
+    spec = training_dataset(five, Batching(9)).element_spec
+    assert {name: tensor.dtype for name, tensor in spec.items()} == {
+        "source": tf.int32,
+        "target": tf.int32,
+        "batch_target_tokens": tf.int64,
+        "epoch": tf.int64,
+        "batch": tf.int64,
+        "batches": tf.int64,
+    }
+    assert spec["source"].shape.rank == spec["target"].shape.rank == 2
+
+
+def pairs_of(batches):
+    """Returns the pairs of ids in batches, without ends and padding, sorted."""
+    return sorted(
+        ([i for i in s if i > 2], [i for i in t if i > 2])
+        for batch in batches
+        for s, t in zip(batch["source"], batch["target"], strict=True)
+        if any(t)
+    )
+
+
+def test_every_pair_once_per_epoch_and_epochs_differ(prepared):
+    data_dir, _ = prepared
+    examples = PreparedData(data_dir).examples("train")
+    stored = sorted(
+        pair
+        for path in data_dir.glob("train*.tfrecord")
+        for pair in plain_records(path)
+    )
+    batches = elements(examples, Batching(300, seed=1), epochs=3)
+    epochs = [[b for b in batches if b["epoch"] == epoch] for epoch in range(3)]
+    assert sum(map(len, epochs)) == len(batches)
+    for epoch in epochs:
+        assert [b["batch"] for b in epoch] == list(range(epoch[0]["batches"]))
+        assert pairs_of(epoch) == [(list(s), list(t)) for s, t in stored]
+    contents = [[b["source"] for b in epoch] for epoch in epochs]
+    assert contents[0] != contents[1] != contents[2] != contents[0]
+    assert elements(examples, Batching(300, seed=1), epochs=1) == epochs[0]
+    other = elements(examples, Batching(300, seed=2), epochs=1)
+    assert [b["source"] for b in other] != contents[0]
+
+
+def test_a_run_resumes_where_it_stopped(prepared):
+    examples = PreparedData(prepared[0]).examples("train")
+    batching = Batching(300, seed=1)
+    whole = elements(examples, batching, parts=2, epochs=2)
+    places = [(b["epoch"], b["batch"]) for b in whole]
+    batches = whole[0]["batches"]
+    assert batches > 5
+    for epoch, batch in ((0, 4), (1, batches - 1)):
+        start = DataPosition(epoch, batch)
+        rest = elements(examples, batching, start=start, parts=2, epochs=2)
+        assert rest == whole[places.index((epoch, batch)) :]
+    # The end of an epoch is the start of the next.
+    end = elements(
+        examples, batching, start=DataPosition(0, batches), parts=2, epochs=2
+    )
+    assert end == whole[2 * batches :]
+    # Without an end there is no end.
+    endless = training_dataset(examples, batching, start=DataPosition(1, batches - 1))
+    three = [int(b["epoch"]) for b in endless.take(3)]
+    assert three == [1, 2, 2]
+
+
+def test_the_shares_of_workers_make_up_the_whole(prepared):
+    examples = PreparedData(prepared[0]).examples("train")
+    batching = Batching(200)
+    whole = elements(examples, batching, parts=5, epochs=1)
+    shares = [
+        elements(examples, batching, parts=5, own_parts=own, epochs=1)
+        for own in (range(2), range(2, 4), range(4, 5))
+    ]
+    batches = whole[0]["batches"]
+    assert [len(share) for share in shares] == [2 * batches, 2 * batches, batches]
+    merged = []
+    for number in range(batches):
+        for share, size in zip(shares, (2, 2, 1), strict=True):
+            merged += share[number * size : (number + 1) * size]
+    assert merged == whole
+    # The steps are those of a single machine.
+    alone = elements(examples, batching, epochs=1)
+    assert [b["batch_target_tokens"] for b in whole[::5]] == [
+        b["batch_target_tokens"] for b in alone
+    ]
+    for i, batch in enumerate(alone):
+        assert pairs_of(whole[5 * i : 5 * i + 5]) == pairs_of([batch])
+
+
+def test_the_number_of_shards_changes_nothing(prepared, corpus, tmp_path):
+    data = PreparedData(prepared[0])
+    prepare(
+        corpus,
+        tmp_path / "data",
+        tokenizers=data.tokenizers,
+        length_filter=LengthFilter(80, 3.0),
+        report=ignore,
+    )
+    one = PreparedData(tmp_path / "data").examples("train")
+    assert len(list((tmp_path / "data").glob("train*.tfrecord"))) == 1
+    assert elements(one, Batching(300), epochs=1) == elements(
+        data.examples("train"), Batching(300), epochs=1
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,74 @@
+"""The greatest numbers are those that TensorFlow finds, in its order."""
+
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.decoding.top_k import log_sum_exp, top_k
+
+IMPOSSIBLE = -1e9
+
+
+def numbers(kind, shape):
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=shape).astype(np.float32)
+    if kind == "with ties":
+        return np.round(x)
+    if kind == "all equal":
+        return np.zeros_like(x)
+    if kind == "few possible":
+        x[..., 5:] = IMPOSSIBLE
+    if kind == "few finite":
+        x[..., :-3] = -np.inf
+    if kind == "ascending":
+        return np.sort(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("all different", "with ties", "all equal", "ascending"),
+        *("few possible", "few finite"),
+    ],
+)
+# Blocks that fill the last axis, that do not, and so few that there are none.
+@pytest.mark.parametrize(
+    ("size", "k"), [(8000, 8), (1024, 8), (1025, 8), (1023, 8), (700, 1), (9, 9)]
+)
+def test_it_finds_what_tensorflow_does(kind, size, k):
+    x = numbers(kind, (2, 3, size))
+    found = tf.function(top_k, autograph=False)(x, k)
+    for mine, theirs in zip(found, tf.math.top_k(x, k), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+        assert mine.dtype == theirs.dtype
+
+
+def test_rows_may_be_of_any_number():
+    x = numbers("with ties", (3, 4, 1000))
+    spec = tf.TensorSpec([None, 4, 1000], tf.float32)
+    traced = tf.function(lambda x: top_k(x, 7), [spec], autograph=False)
+    assert traced.get_concrete_function().structured_outputs[0].shape[1] == 4
+    np.testing.assert_array_equal(traced(x)[1], tf.math.top_k(x, 7).indices)
+
+
+@pytest.mark.parametrize("size", [9, 8000])
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 30.0, 1e4])
+def test_sums_are_those_of_exact_arithmetic(size, spread):
+    x = numbers("normal", (2, 3, size)) * np.float32(spread)
+    x[0, 0, 1:] = IMPOSSIBLE  # All but one may be forbidden.
+    found = tf.function(log_sum_exp, autograph=False)(x)
+    assert found.dtype == tf.float32
+    exact = np.logaddexp.reduce(x.astype(np.float64), axis=-1, keepdims=True)
+    np.testing.assert_allclose(found, exact, rtol=2e-7, atol=2e-6)
+
+
+def test_there_may_be_no_rows():
+    greatest, places = top_k(tf.zeros([0, 4, 8000]), 8)
+    assert greatest.shape == places.shape == (0, 4, 8)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,268 @@
+"""A request that is larger than a batch is computed in several, and loses nothing."""
+
+import asyncio
+import sys
+import threading
+
+import exported
+import numpy as np
+import pytest
+from registries import WAIT, config_of, registry_of
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+
+from t2t_keras.export.row_independence import output_padding
+from t2t_keras.server.batch_request import Rows, equal_rows
+from t2t_keras.server.predictor import Predictor
+from t2t_keras.server.prometheus import Metrics
+from t2t_keras.server.request_batcher import Batcher
+from t2t_keras.server.serving_errors import ServingError
+
+
+class Spelling:
+    """A model whose outputs are as wide as the longest row of a batch.
+
+    It notes its batches; the first one waits until it may go on.
+    """
+
+    def __init__(self, fails_on=b"*"):
+        self.go_on = threading.Event()
+        self.entered = threading.Semaphore(0)
+        self.batches, self.seconds = [], []
+        self.fails_on = fails_on
+
+    def __call__(self, inputs, seconds):
+        texts = inputs["x"].tolist()
+        self.batches.append(b" ".join(texts).decode())
+        self.seconds.append(seconds)
+        self.entered.release()
+        assert self.go_on.wait(WAIT)
+        if self.fails_on in texts:
+            raise ValueError("a bad row")
+        width = max(map(len, texts))
+        codes = np.full((len(texts), width), -1)
+        for row, text in zip(codes, texts, strict=True):
+            row[: len(text)] = list(text)
+        return {"codes": codes, "length": np.array([len(text) for text in texts])}
+
+
+def texts_of(text):
+    array = np.empty(len(text.split()), object)
+    array[:] = [word.encode() for word in text.split()]
+    return {"x": array}
+
+
+class Asked:
+    """A batcher of one thread, which is held up by the batch "first"."""
+
+    def __init__(self, model, **options):
+        self.model = model
+        self.batcher = Batcher(num_batch_threads=1, **options)
+        self.first = self("first")
+        assert model.entered.acquire(timeout=WAIT)
+
+    def __call__(self, text, padding=None, computes_once=False, **options):
+        inputs = texts_of(text)
+        lengths = np.array([len(text) for text in inputs["x"]])
+        same_as = equal_rows(inputs) if computes_once else None
+        rows = Rows(lengths, padding, same_as)
+        return self.batcher.submit("key", self.model, inputs, rows=rows, **options)
+
+    def end(self):
+        """Lets the model go on and returns its batches, the first one apart."""
+        self.model.go_on.set()
+        self.batcher.close()
+        return self.model.batches[1:]
+
+
+PADDING = {"codes": -1}
+
+
+def spelt(text):
+    """Returns the outputs for a request as if it were computed at once."""
+    model = Spelling()
+    model.go_on.set()
+    return model(texts_of(text), 1)
+
+
+def same(found, expected):
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+
+
+def test_rows_beyond_a_batch_take_turns_with_other_requests():
+    ask = Asked(Spelling(), max_batch_size=2)
+    large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
+    assert ask.end() == ["aa bb", "ff", "cc dd", "ee"]
+    same(large.result(WAIT), spelt("aa bb cc dd ee"))
+    same(small.result(WAIT), spelt("ff"))
+
+
+def test_a_batch_is_no_longer_than_allowed_and_rows_of_a_length_go_together():
+    ask = Asked(Spelling(), max_batch_length=8)
+    text = "a bbbb cc dddd ee eeeeeeeeeeee f"
+    large, small = ask(text, PADDING), ask("gg hh")
+    assert ask.end() == ["eeeeeeeeeeee", "gg hh", "bbbb dddd", "cc ee a f"]
+    same(large.result(WAIT), spelt(text))
+    same(small.result(WAIT), spelt("gg hh"))
+
+
+def test_small_requests_are_joined_up_to_the_length_of_a_batch():
+    ask = Asked(Spelling(), max_batch_length=8)
+    for text in ("a b", "cc", "dddd", "e", "f"):
+        ask(text)
+    assert ask.end() == ["a b cc", "dddd e", "f"]
+
+
+def test_what_may_not_be_divided_is_computed_by_itself():
+    ask = Asked(Spelling(), max_batch_size=2, max_batch_length=4)
+    text = "aa bb cc"
+    large, small = ask(text), ask("dd")
+    assert ask.end() == [text, "dd"]
+    same(large.result(WAIT), spelt(text))
+    same(small.result(WAIT), spelt("dd"))
+
+
+def test_a_part_that_fails_ends_the_request_and_no_other():
+    ask = Asked(Spelling(fails_on=b"bb"), max_batch_size=2)
+    large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
+    assert ask.end() == ["aa bb", "ff"]
+    with pytest.raises(ValueError, match="a bad row"):
+        large.result(WAIT)
+    same(small.result(WAIT), spelt("ff"))
+
+
+def test_equal_rows_are_computed_once_where_they_have_equal_outputs():
+    ask = Asked(Spelling(), max_batch_size=2)
+    text = "aa bb aa aa cc bb aa"
+    large = ask(text, PADDING, computes_once=True)
+    alike = ask("dd dd", computes_once=True)
+    other = ask("ee ee")
+    assert ask.end() == ["aa bb", "dd", "ee ee", "cc"]
+    same(large.result(WAIT), spelt(text))
+    same(alike.result(WAIT), spelt("dd dd"))
+    same(other.result(WAIT), spelt("ee ee"))
+
+
+def test_what_is_computed_once_counts_as_often_as_it_is_answered():
+    ask = Asked(Spelling(), max_answer_bytes=100)
+    large, small = ask("aa " * 5, computes_once=True), ask("bb")
+    assert ask.end() == ["aa bb"]
+    with pytest.raises(ServingError, match="more than 100 bytes"):
+        large.result(WAIT)
+    same(small.result(WAIT), spelt("bb"))
+
+
+def test_rows_are_equal_if_all_inputs_are():
+    def texts(*values):
+        array = np.empty(len(values), object)
+        array[:] = values
+        return array
+
+    found = equal_rows(
+        {"a": texts(b"x", b"x", b"x\0", b"x"), "b": np.array([1, 2, 1, 1])}
+    )
+    assert found.tolist() == [0, 1, 2, 0]
+    ids = np.array([[1, 2], [1, 0], [1, 2]])
+    assert equal_rows({"ids": ids}).tolist() == [0, 1, 0]
+    words = texts(b"a", b"b", b"a", b"b").reshape(2, 2)
+    assert equal_rows({"words": words}).tolist() == [0, 0]
+    assert equal_rows({"none": np.zeros(0)}).tolist() == []
+
+
+class Leaving(Spelling):
+    """A model of which one client leaves while it computes."""
+
+    def __call__(self, inputs, seconds):
+        outputs = super().__call__(inputs, seconds)
+        if self.batches[-1] == "aa bb":
+            assert self.client.cancel()
+        return outputs
+
+
+def test_what_is_left_of_a_cancelled_request_is_not_computed():
+    ask = Asked(Leaving(), max_batch_size=2)
+    ask.model.client = ask("aa bb cc dd ee", PADDING)
+    ask("ff")
+    assert ask.end() == ["aa bb", "ff"]
+
+
+def test_an_answer_that_is_too_large_ends_the_request():
+    ask = Asked(Spelling(), max_batch_size=2, max_answer_bytes=80)
+    large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
+    assert ask.end() == ["aa bb", "ff", "cc dd"]
+    with pytest.raises(ServingError, match="more than 80 bytes"):
+        large.result(WAIT)
+    same(small.result(WAIT), spelt("ff"))
+
+
+def test_a_batch_is_computed_as_long_as_the_last_of_its_requests_is_wanted():
+    ask = Asked(Spelling())
+    late = ask("aa", seconds=0)
+    ask("bb", seconds=100)
+    ask("cc", seconds=1000)
+    assert ask.end() == ["aa bb cc"]
+    assert 100 < ask.model.seconds[1] <= 1000
+    same(late.result(WAIT), spelt("aa"))
+
+
+def test_what_is_wanted_no_more_is_not_computed():
+    ask = Asked(Spelling())
+    late = ask("aa", seconds=0)
+    assert ask.end() == []
+    with pytest.raises(TimeoutError):
+        late.result(WAIT)
+
+
+TEXTS = ["no 7 the 3 a dog 12", "the 7", "", "a dog 3 no", "no", "the the the", "a dog"]
+
+
+@pytest.mark.parametrize("signature", ["serving_default", "n_best", "ids", "align"])
+def test_exports_answer_alike_however_a_request_is_divided(signature, tmp_path_factory):
+    base = tmp_path_factory.getbasetemp() / "divided"
+    if not base.exists():
+        base.mkdir()
+        exported.export(base / "1", *exported.toy())
+    text = np.array([text.encode() for text in TEXTS], object)
+    inputs = {"text": text, "translation": text[::-1]}
+    if signature == "ids":
+        rows = [[5, 9, 6, 7, 12], [8], [], [10, 5], [11, 13, 6], [99, 5], [7, 7]]
+        ids = np.zeros((len(rows), 5), np.int32)
+        for row, values in zip(ids, rows, strict=True):
+            row[: len(values)] = values
+        inputs = {"source_ids": ids}
+    elif signature != "align":
+        del inputs["translation"]
+    batches = []
+    with registry_of(config_of(words=base)) as (registry, _):
+        registry.loaded.result(WAIT)
+
+        def answer(**options):
+            batches.clear()
+            batcher = Batcher(observe=lambda _, rows: batches.append(rows), **options)
+            predictor = Predictor(registry, batcher, Metrics())
+            spec = ModelSpec(name="words", signature_name=signature)
+            asked = predictor.predict(spec, inputs, (), WAIT, "GRPC")
+            outputs, _ = asyncio.run(asked)
+            batcher.close()
+            return outputs
+
+        whole = answer()
+        assert batches == [len(TEXTS)]
+        divided = answer(max_batch_size=3, max_batch_length=30)
+        assert len(batches) > 2
+        assert sum(batches) == len(TEXTS)
+    assert set(divided) == set(whole)
+    for name, array in whole.items():
+        assert divided[name].dtype == array.dtype
+        if array.dtype == np.float32:
+            np.testing.assert_allclose(divided[name], array, rtol=1e-4, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(divided[name], array)
+    padding = output_padding(base / "1")
+    assert {value for name, value in padding.items() if "words" in name} == {-1}
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,138 @@
+"""Foreign web pages are refused; answers carry the headers that HTTP asks for."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from t2t_keras.server.api_token import is_authorized
+from t2t_keras.server.http_policy import HttpPolicy
+
+
+def ask(headers, status=200, method="POST", **options):
+    """Sends a request; returns the status, the headers and the body."""
+    sent = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
+    }
+    asyncio.run(HttpPolicy(app, **options)(scope, None, send))
+    start, body = sent
+    found = {name.decode(): value.decode() for name, value in start["headers"]}
+    return start["status"], found, json.loads(body["body"])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost:8501", "LOCALHOST", "127.0.0.1:8501", "[::1]:8501", "10.1.2.3"),
+        *("serving:8501", "me.localhost", "localhost.", "", "in.example.com"),
+        "Named.Example.Org:80",
+    ],
+)
+def test_names_that_no_stranger_can_give_and_allowed_ones_are_answered(host):
+    allowed = [".example.com", "named.example.org"]
+    assert ask({"host": host}, allowed_hosts=allowed)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8501", "127.0.0.1.evil.example", "0x7f.1"),
+        *("example.com", "aexample.com", "localhost.evil.example", "a@127.0.0.1"),
+        *("127.0.0.1/x", "a:b", "[::1"),
+    ],
+)
+def test_a_name_of_a_stranger_is_refused_and_the_flag_is_named(host):
+    status, _, body = ask({"host": host}, allowed_hosts=[".example.com"])
+    assert status == 403
+    assert "--allowed_hosts" in body["error"]
+    assert ask({"host": host}, allowed_hosts=["*"])[0] == (
+        200 if host not in ("a@127.0.0.1", "127.0.0.1/x", "a:b", "[::1") else 403
+    )
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://localhost:8501", 200),  # The server's own page.
+        ("https://localhost:8501", 200),  # Likewise, behind a proxy with TLS.
+        ("https://translate.example.com", 200),
+        ("https://evil.example", 403),
+        ("http://localhost:3000", 403),  # Another server's page.
+        ("http://127.0.0.1:8501", 403),
+        ("null", 403),  # A file, or a frame in a sandbox.
+        ("file://", 403),
+        ("", 403),
+        ("http://[", 403),
+    ],
+)
+def test_only_pages_of_the_server_itself_may_use_it(origin, status):
+    # A form or a text needs no permission of the server: the browser just sends it.
+    headers = {
+        "host": "localhost:8501",
+        "origin": origin,
+        "content-type": "text/plain",
+    }
+    allowed = ["translate.example.com"]
+    assert ask(headers, allowed_hosts=allowed)[0] == status
+    answer = ask(headers, allow_origins=True)
+    assert (answer[0], answer[1]["access-control-allow-origin"]) == (200, "*")
+
+
+def test_a_browser_may_ask_first_where_all_sites_are_allowed():
+    headers = {"host": "localhost", "origin": "https://a.example"}
+    status, found, _ = ask(headers, method="OPTIONS", allow_origins=True, status=405)
+    assert status == 200
+    assert "POST" in found["access-control-allow-methods"]
+    assert "Content-Type" in found["access-control-allow-headers"]
+    del headers["origin"]
+    assert ask(headers, method="OPTIONS", allow_origins=True)[0] == 400
+    assert ask(headers, method="OPTIONS", status=405)[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (401, {"www-authenticate": "Bearer"}),
+        (429, {"retry-after": "1"}),
+        (503, {"retry-after": "1"}),
+        (200, {}),
+        (500, {}),
+    ],
+)
+def test_headers_that_go_with_a_status(status, expected):
+    assert ask({"host": "localhost"}, status=status)[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "is_right"),
+    [
+        ("Bearer s3cret", True),
+        ("bearer s3cret", True),
+        (b"BEARER  s3cret", True),
+        ("Bearer S3cret", False),
+        ("Bearers3cret", False),
+        ("Basic s3cret", False),
+        ("s3cret", False),
+        ("Bearer", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_the_name_of_the_scheme_may_be_in_any_case(header, is_right):
+    assert is_authorized(header, "s3cret") == is_right
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,95 @@
+"""The HTTP server below the REST API: its sockets and connections."""
+
+import asyncio
+import socket
+import sys
+
+import command
+import pytest
+from http_served import REQUEST, serving
+
+from t2t_keras.server.http_server import listen
+
+
+class NoDelay(asyncio.Protocol):
+    """Notes the TCP_NODELAY option of the connections that it is given."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def connection_made(self, transport):
+        accepted = transport.get_extra_info("socket")
+        option = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        self.found.set_result(option)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_accepted_connections_send_without_delay(host):
+    (port,) = command.free_ports(1)
+    if ":" in host and not command.can_bind(host):
+        pytest.skip("This machine has no IPv6.")
+
+    async def accept():
+        found = asyncio.get_running_loop().create_future()
+        listening = listen(host, port)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: NoDelay(found), sock=listening)
+        async with server:
+            _, writer = await asyncio.open_connection(host, port)
+            option = await found
+            writer.close()
+            return option
+
+    assert asyncio.run(accept()) != 0
+
+
+def test_a_client_that_closes_its_side_alone_gets_its_answers():
+    async def ask():
+        async with serving() as (_, port, come, may_answer):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            # The second one is read when the first one has been answered.
+            writer.write(REQUEST % 1 + REQUEST % 2)
+            writer.write_eof()
+            await come.wait()
+            may_answer.set()
+            answers = await reader.read()
+            writer.close()
+            return answers
+
+    answers = asyncio.run(ask())
+    assert answers.count(b"HTTP/1.1 200") == 2
+    assert answers.index(b"/1") < answers.index(b"/2")
+
+
+def test_a_client_that_closes_within_a_request_is_not_waited_for():
+    async def ask():
+        async with serving() as (_, port, _, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write((REQUEST % 1)[:-1])
+            writer.write_eof()
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(ask()) == b""
+
+
+def test_the_last_answer_before_the_end_says_that_it_is_the_last():
+    async def ask():
+        async with serving() as (server, port, come, may_answer):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(REQUEST % 1)
+            await come.wait()
+            server.should_exit = True
+            may_answer.set()
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    head, _, body = asyncio.run(ask()).partition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    assert body == b"/1"
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,241 @@
+"""Versions are loaded and unloaded beside everything else, whatever happens to one."""
+
+import gc
+import os
+import shutil
+import sys
+import threading
+
+import pytest
+import served
+import tensorflow as tf
+from arithmetic import write_arithmetic
+from registries import WAIT, add_version, config_of, factor, registry_of
+
+from t2t_keras.server.serving_errors import ServingError
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory):
+    """Returns a directory with versions that multiply by 2 and by 3."""
+    path = tmp_path_factory.mktemp("versions")
+    for number in (2, 3):
+        write_arithmetic(path / str(number), number)
+    return path
+
+
+class Slow:
+    """A base path whose version 1 multiplies by 7, and warms up until it may end."""
+
+    def __init__(self, root):
+        self.base, self._gate, self._pipe = (
+            root / name for name in ("slow", "gate", "pipe")
+        )
+        self.base.mkdir()
+        os.mkfifo(self._pipe)
+        inputs = {"begun": str(self._pipe), "path": str(self._gate)}
+        write_arithmetic(self.base / "1", 7, ("announce", inputs))
+
+    def wait_until_begun(self):
+        assert self._pipe.read_bytes() == b"begun"
+
+    def may_end(self):
+        self._gate.touch()
+
+
+@pytest.fixture
+def slow(tmp_path):
+    return Slow(tmp_path)
+
+
+def test_a_slow_warm_up_delays_no_other_model(slow, versions, tmp_path):
+    add_version(versions, tmp_path / "fast", 1, of=2)
+    config = config_of(slow=slow.base, fast=tmp_path / "fast")
+    with registry_of(config) as (registry, log):
+        slow.wait_until_begun()
+        log.wait_for("fast: version 1 is available")
+        add_version(versions, tmp_path / "fast", 2, of=3)
+        log.wait_for("fast: version 1 ends")
+        assert factor(registry, "fast") == 3
+        assert not registry.is_ready()
+        assert not registry.loaded.done()
+        slow.may_end()
+        registry.loaded.result(WAIT)
+        assert registry.is_ready()
+        assert factor(registry, "slow") == 7
+
+
+def test_num_load_threads_limits_how_many_versions_load_at_once(slow, versions):
+    with registry_of(config_of(slow=slow.base), num_load_threads=1) as (registry, log):
+        slow.wait_until_begun()
+        registry.reload(config_of(slow=slow.base, fast=versions), is_trusted=True)
+        log.wait_for("fast: version 3 is being loaded")
+        slow.may_end()
+        log.wait_for("fast: version 3 is available")
+        assert factor(registry, "slow") == 7  # So it was loaded before.
+
+
+def test_reloads_that_wait_take_no_threads(slow, versions, tmp_path):
+    add_version(versions, tmp_path / "fast", 1, of=2)
+    with registry_of(config_of(fast=tmp_path / "fast")) as (registry, _):
+        registry.loaded.result(WAIT)
+        config = config_of(slow=slow.base, fast=tmp_path / "fast")
+        first = registry.reload(config, is_trusted=True)
+        slow.wait_until_begun()
+        threads = threading.active_count()
+        reloads = [registry.reload(config) for _ in range(100)]
+        assert not any(reload.done() for reload in [first, *reloads])
+        assert threading.active_count() == threads
+        assert factor(registry, "fast") == 2
+        slow.may_end()
+        for reload in [first, *reloads]:
+            reload.result(WAIT)
+
+
+def test_a_load_ends_when_its_version_is_not_wanted_any_more(slow, versions):
+    with registry_of(config_of(slow=slow.base)) as (registry, log):
+        slow.wait_until_begun()
+        add_version(versions, slow.base, 2, of=2)
+        registry.loaded.result(WAIT)
+        assert factor(registry, "slow") == 2
+        log.wait_for("slow: version 1 is not wanted any more")
+
+
+def test_a_reload_that_another_one_replaces_says_so(slow, versions):
+    with registry_of(config_of(slow=slow.base)) as (registry, log):
+        slow.wait_until_begun()
+        replaced = registry.reload(config_of(slow=slow.base))
+        registry.reload(config_of(other=versions), is_trusted=True).result(WAIT)
+        assert replaced.exception(WAIT).code.name == "ABORTED"
+        log.wait_for("slow: version 1 is not wanted any more")
+        assert registry.names == ["other"]
+
+
+@pytest.mark.parametrize("how", ["empty", "missing", "broken"])
+def test_a_reload_to_a_base_path_without_a_version_keeps_the_old_one(
+    versions, tmp_path, how
+):
+    old, new = tmp_path / "old", tmp_path / "new"
+    add_version(versions, old, 1, of=2)
+    if how != "missing":
+        new.mkdir()
+    if how == "broken":
+        (new / "1").mkdir()
+        (new / "1" / "saved_model.pb").write_bytes(b"broken")
+    with registry_of(config_of(m=old), reload_dirs=[str(new)]) as (registry, log):
+        registry.loaded.result(WAIT)
+        with pytest.raises(ServingError, match=r"\['m'\]") as raised:
+            registry.reload(config_of(m=new)).result(WAIT)
+        assert raised.value.code.name == "UNKNOWN"
+        assert str(new) in raised.value.message
+        assert factor(registry, "m") == 2
+        assert registry.is_ready()
+        # As soon as there is a version, it is the one that answers.
+        add_version(versions, new, 3, of=3)
+        log.wait_for(f"m: from now on {new} is served")
+        assert factor(registry, "m") == 3
+        log.wait_for("m: version 1 is closed")
+
+
+def test_a_reload_to_versions_that_are_not_there_keeps_the_old_one(versions, tmp_path):
+    add_version(versions, tmp_path / "m", 1, of=2)
+    config = config_of(m=tmp_path / "m")
+    with registry_of(config) as (registry, _):
+        registry.loaded.result(WAIT)
+        policy = config.model_config_list.config[0].model_version_policy
+        policy.specific.versions.append(9)
+        error = registry.reload(config).exception(WAIT)
+        assert error.code.name == "UNKNOWN"
+        assert "has the versions [1], but not [9]" in error.message
+        assert "earlier versions of ['m'] answer" in error.message
+        assert factor(registry, "m") == 2
+
+
+def test_a_reload_back_to_the_old_base_path_changes_nothing(versions, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    add_version(versions, old, 1, of=2)
+    new.mkdir()
+    with registry_of(config_of(m=old), reload_dirs=[str(new)]) as (registry, log):
+        registry.loaded.result(WAIT)
+        assert registry.reload(config_of(m=new)).exception(WAIT)
+        registry.reload(config_of(m=old)).result(WAIT)
+        add_version(versions, new, 3, of=3)
+        add_version(versions, old, 2, of=3)
+        log.wait_for("m: version 1 ends")
+        assert log.count("from now on") == 0
+        assert log.count("is being loaded") == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("missing", "there is no directory {base}."),
+        (".", "{base} has no versions: a version is a subdirectory"),
+        ("2", "The base path is the directory above: {base.parent}"),
+        ("model", "Move it to a subdirectory whose name is a number: {base}/1"),
+    ],
+)
+def test_a_base_path_without_versions_is_explained_once(versions, tmp_path, path, hint):
+    shutil.copytree(versions / "2", tmp_path / "2")
+    shutil.copytree(versions / "2", tmp_path / "model")
+    if path == ".":
+        shutil.rmtree(tmp_path / "2")
+    base = (tmp_path / path).resolve()
+    with registry_of(config_of(m=base)) as (registry, log):
+        assert registry.loaded.exception(WAIT).code.name == "UNKNOWN"
+        # The second look says nothing that the first one has said.
+        assert registry.reload(config_of(m=base)).exception(WAIT)
+        assert log.count(hint.format(base=base)) == 1, log.lines
+
+
+def test_versions_of_the_policy_that_are_missing_are_named(versions):
+    config = config_of(m=versions)
+    policy = config.model_config_list.config[0].model_version_policy
+    policy.specific.versions.extend([2, 9])
+    with registry_of(config) as (registry, log):
+        registry.loaded.result(WAIT)
+        assert log.count("has the versions [2, 3], but not [9]") == 1
+
+
+def graphs():
+    return sum(isinstance(each, tf.Graph) for each in gc.get_objects())
+
+
+def test_an_unloaded_version_leaves_no_graph_behind(versions, tmp_path):
+    add_version(versions, tmp_path / "m", 1, of=2)
+    with registry_of(config_of(m=tmp_path / "m")) as (registry, log):
+        registry.loaded.result(WAIT)
+        gc.collect()
+        gc.disable()  # What is collected then is what the server collects itself.
+        try:
+            before = graphs()
+            for number in range(2, 5):
+                add_version(versions, tmp_path / "m", number, of=3)
+                log.wait_for(f"m: version {number - 1} is closed")
+            assert graphs() == before
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize("signature", ["announce", "block"])
+def test_sigterm_during_a_warm_up_ends_within_the_grace(tmp_path, signature):
+    """Both where the computation can be interrupted and where it cannot."""
+    begun, never = tmp_path / "begun", tmp_path / "never"
+    os.mkfifo(begun)
+    if signature == "block":
+        os.mkfifo(never)
+    (tmp_path / "m").mkdir()
+    inputs = {"begun": str(begun), "path": str(never)}
+    write_arithmetic(tmp_path / "m" / "1", 2, (signature, inputs))
+    running = served.Server(f"--model_base_path={tmp_path / 'm'}", "--grace_s=3")
+    try:
+        assert begun.read_bytes() == b"begun"
+        assert running.stop() == 0
+    finally:
+        running.process.kill()
+        running.process.wait()
+        running.process.stderr.close()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,186 @@
+"""Requests are joined, and each gets its own rows, whatever happens to the others."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from t2t_keras.server.request_batcher import Batcher
+from t2t_keras.server.serving_errors import ServingError
+
+
+class Gate:
+    """A model that waits, and notes the batches that it is given."""
+
+    def __init__(self, fails_on=None):
+        self.open = threading.Event()
+        self.entered = threading.Semaphore(0)
+        self.batches = []
+        self.fails_on = fails_on
+
+    def __call__(self, inputs, seconds):
+        self.batches.append(inputs["x"].tolist())
+        self.entered.release()
+        assert self.open.wait(30)
+        if self.fails_on in inputs["x"]:
+            raise ValueError("bad row")
+        return {"y": inputs["x"] * 10}
+
+
+@pytest.fixture
+def gate():
+    return Gate()
+
+
+def batcher_of(**arguments):
+    return Batcher(**{"num_batch_threads": 1, **arguments})
+
+
+def rows(*values):
+    return {"x": np.array(values)}
+
+
+def blocked(gate, **arguments):
+    """Returns a batcher whose only thread is busy with the row 0."""
+    batcher = batcher_of(**arguments)
+    first = batcher.submit("key", gate, rows(0))
+    assert gate.entered.acquire(timeout=30)
+    return batcher, first
+
+
+def test_what_waits_is_joined_and_divided(gate):
+    batcher, first = blocked(gate)
+    futures = [batcher.submit("key", gate, rows(*r)) for r in [(1,), (2, 3), (4,)]]
+    gate.open.set()
+    found = [future.result(30)["y"].tolist() for future in [first, *futures]]
+    assert found == [[0], [10], [20, 30], [40]]
+    assert gate.batches == [[0], [1, 2, 3, 4]]
+    batcher.close()
+
+
+def test_batches_have_no_more_rows_than_allowed_but_a_large_request_goes_alone(gate):
+    batcher, _ = blocked(gate, max_batch_size=3)
+    futures = [
+        batcher.submit("key", gate, rows(*r)) for r in [(1, 2), (3, 4), (5,), range(9)]
+    ]
+    gate.open.set()
+    assert futures[-1].result(30)["y"].tolist() == [10 * n for n in range(9)]
+    assert gate.batches == [[0], [1, 2], [3, 4, 5], list(range(9))]
+    batcher.close()
+
+
+def test_other_keys_and_shapes_are_not_joined(gate):
+    batcher, _ = blocked(gate)
+    futures = [
+        batcher.submit("key", gate, rows(1)),
+        batcher.submit("other", gate, rows(2)),
+        batcher.submit("key", gate, {"x": np.array([[3, 4]])}),
+        batcher.submit(None, gate, rows(5)),
+        batcher.submit(None, gate, rows(6)),
+    ]
+    gate.open.set()
+    for future in futures:
+        future.result(30)
+    assert gate.batches == [[0], [1], [2], [[3, 4]], [5], [6]]
+    batcher.close()
+
+
+def test_a_bad_request_fails_alone():
+    gate = Gate(fails_on=2)
+    batcher, _ = blocked(gate)
+    good, bad, also_good = (batcher.submit("key", gate, rows(n)) for n in (1, 2, 3))
+    gate.open.set()
+    assert good.result(30)["y"].tolist() == [10]
+    assert also_good.result(30)["y"].tolist() == [30]
+    with pytest.raises(ValueError, match="bad row"):
+        bad.result(30)
+    batcher.close()
+
+
+def test_a_model_that_mixes_rows_is_asked_one_by_one():
+    gate = Gate()
+    batcher, _ = blocked(gate)
+
+    def mean(inputs, seconds):
+        return {"y": inputs["x"].mean(keepdims=True)}
+
+    futures = [batcher.submit("mean", mean, rows(*r)) for r in [(1, 3), (10, 20)]]
+    gate.open.set()
+    assert [f.result(30)["y"].tolist() for f in futures] == [[2], [15]]
+    batcher.close()
+
+
+def test_what_is_cancelled_is_not_computed(gate):
+    batcher, _ = blocked(gate)
+    gone, stays = (batcher.submit("key", gate, rows(n)) for n in (1, 2))
+    assert gone.cancel()
+    gate.open.set()
+    assert stays.result(30)["y"].tolist() == [20]
+    assert gate.batches == [[0], [2]]
+    batcher.close()
+
+
+def test_what_is_cancelled_makes_room(gate):
+    batcher, _ = blocked(gate, max_batch_size=2, max_enqueued_batches=1)
+    for _ in range(10):
+        assert batcher.submit("key", gate, rows(1, 2)).cancel()
+        assert batcher.submit(None, gate, rows(1, 2)).cancel()
+    stays = batcher.submit("key", gate, rows(3, 4))
+    gate.open.set()
+    assert stays.result(30)["y"].tolist() == [30, 40]
+    assert gate.batches == [[0], [3, 4]]
+    batcher.close()
+
+
+def test_only_what_may_be_joined_waits_for_more():
+    gate = Gate()
+    gate.open.set()
+    batcher = batcher_of(max_batch_size=2, batch_timeout_micros=3_600_000_000)
+    waiting = batcher.submit("key", gate, rows(1))
+    assert batcher.submit(None, gate, rows(2)).result(30)["y"].tolist() == [20]
+    full = batcher.submit("other", gate, rows(3, 4))
+    assert full.result(30)["y"].tolist() == [30, 40]
+    assert not waiting.done()
+    batcher.close()
+    assert waiting.result(0)["y"].tolist() == [10]
+
+
+def test_too_many_waiting_rows_are_refused(gate):
+    batcher, first = blocked(gate, max_batch_size=2, max_enqueued_batches=2)
+    waiting = [batcher.submit("key", gate, rows(n)) for n in range(1, 5)]
+    with pytest.raises(ServingError, match="Too many requests") as raised:
+        batcher.submit("key", gate, rows(5))
+    assert raised.value.code.name == "UNAVAILABLE"
+    gate.open.set()
+    for future in [first, *waiting]:
+        future.result(30)
+    assert batcher.submit("key", gate, rows(5)).result(30)["y"].tolist() == [50]
+    batcher.close()
+
+
+def test_a_full_batch_does_not_wait_for_its_time():
+    gate = Gate()
+    gate.open.set()
+    batcher = batcher_of(max_batch_size=2, batch_timeout_micros=3_600_000_000)
+    futures = [batcher.submit("key", gate, rows(n)) for n in (1, 2)]
+    assert [f.result(30)["y"].tolist() for f in futures] == [[10], [20]]
+    assert gate.batches == [[1, 2]]
+    batcher.close()
+
+
+def test_closing_answers_what_is_waiting(gate):
+    batcher, first = blocked(gate, batch_timeout_micros=0)
+    waiting = batcher.submit("key", gate, rows(1))
+    closing = threading.Thread(target=batcher.close)
+    closing.start()
+    gate.open.set()
+    closing.join(30)
+    assert first.result(0)["y"].tolist() == [0]
+    assert waiting.result(0)["y"].tolist() == [10]
+    with pytest.raises(ServingError, match="ends"):
+        batcher.submit("key", gate, rows(2))
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
