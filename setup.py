@@ -4,6 +4,8 @@
 as top-level names they would clash with other distributions on PyPI.
 """
 
+from pathlib import Path
+
 from setuptools import find_packages, setup
 
 STAGES = (
@@ -27,7 +29,37 @@ STAGES = (
 setup(
     name="t2t-keras",
     version="0.1.0",
-    description="The Transformer on TensorFlow: from parallel text to translations.",
+    description=(
+        "Train, evaluate, export and serve the Transformer of "
+        '"Attention Is All You Need" on TensorFlow and Keras 3.'
+    ),
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="the t2t_keras authors",
+    license_expression="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords=[
+        "machine translation",
+        "transformer",
+        "attention",
+        "sequence-to-sequence",
+        "beam search",
+        "tensorflow",
+        "keras",
+        "tensorflow serving",
+    ],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.11",
     packages=[
         *find_packages(include=["t2t_keras", "t2t_keras.*"]),

@@ -1,21 +1,58 @@
-"""The wheel holds all three folders and its commands run outside the checkout."""
+"""The wheel: its metadata, its files, and its commands outside the checkout."""
 
 import os
 import subprocess
 import sys
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_wheel_installs_and_its_command_runs(tmp_path):
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    build = ["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={tmp_path}"]
-    subprocess.run([*pip, *build, str(ROOT)], check=True, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("*.whl")
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = ["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}"]
+    subprocess.run([*PIP, *build, str(ROOT)], check=True, cwd=folder)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def read(wheel, ending):
+    """Returns the text of the only file in a wheel whose name ends so."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(ending))
+        return archive.read(name).decode("utf-8")
+
+
+def test_metadata_names_license_author_and_readme(wheel):
+    metadata = Parser().parsestr(read(wheel, ".dist-info/METADATA"))
+    assert metadata["Name"] == "t2t-keras"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Author"] == "the t2t_keras authors"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert metadata.get_payload().strip() == readme.strip()
+    license_text = read(wheel, ".dist-info/licenses/LICENSE")
+    assert license_text == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_citation_is_of_the_packaged_version(wheel):
+    metadata = Parser().parsestr(read(wheel, ".dist-info/METADATA"))
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == metadata["Version"]
+    assert citation["license"] == metadata["License-Expression"]
+    assert citation["references"][0]["title"] == "Attention Is All You Need"
+
+
+def test_the_wheel_installs_and_its_command_runs(wheel, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     for source in ("flags", "pipelines", "t2t_keras"):
         for path in (ROOT / source).rglob("*.py"):
@@ -28,7 +65,7 @@ def test_the_wheel_installs_and_its_command_runs(tmp_path):
 
     installed = tmp_path / "installed"
     install = ["install", "--no-deps", f"--target={installed}", str(wheel)]
-    subprocess.run([*pip, *install], check=True, cwd=tmp_path)
+    subprocess.run([*PIP, *install], check=True, cwd=tmp_path)
     shown = subprocess.run(
         [installed / "bin" / "t2t-translate", "--helpshort"],
         env={**os.environ, "PYTHONPATH": str(installed)},
