@@ -5,6 +5,7 @@ from typing import Any
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import languages
 
 FLAGS = flags.FLAGS
@@ -54,7 +55,7 @@ def corpus_arguments() -> dict[str, Any]:
     """Returns the flags as arguments of `open_corpus`.
 
     Raises:
-        ValueError: If there are files for a corpus that reads none.
+        UserError: If there are files for a corpus that reads none.
     """
     for corpus, kinds in (("text", ("source", "target")), ("treebank", ("trees",))):
         given = [
@@ -64,7 +65,7 @@ def corpus_arguments() -> dict[str, Any]:
             if FLAGS[f"{split}_{kind}"].value
         ]
         if given and FLAGS.corpus != corpus:
-            raise ValueError(
+            raise UserError(
                 f"{', '.join(given)} needs --corpus={corpus}. Received: {FLAGS.corpus}"
             )
     return {

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from absl import flags
 
+from t2t_keras.errors import UserError
+
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("model_name", "default", "Name of the model on the server.")
@@ -31,17 +33,17 @@ def read_token() -> str | None:
     """Returns the token, or None where there is to be none.
 
     Raises:
-        ValueError: If the file cannot be read, or holds none that can be sent.
+        UserError: If the file cannot be read, or holds none that can be sent.
     """
     if FLAGS.token_file:
         try:
             token = Path(FLAGS.token_file).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
-            raise ValueError(f"--token_file={FLAGS.token_file}: {error}") from error
+            raise UserError(f"--token_file={FLAGS.token_file}: {error}") from error
         if not token:
-            raise ValueError(f"--token_file={FLAGS.token_file}: the file is empty.")
+            raise UserError(f"--token_file={FLAGS.token_file}: the file is empty.")
     else:
         token = os.environ.get("T2T_TOKEN", "")
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise ValueError("An API token is of printable ASCII without spaces.")
+        raise UserError("An API token is of printable ASCII without spaces.")
     return token or None

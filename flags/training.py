@@ -2,6 +2,8 @@
 
 from absl import flags
 
+from t2t_keras.errors import UserError
+
 FLAGS = flags.FLAGS
 
 flags.DEFINE_float("train_epochs", None, "Passes over the data to train for.", 0)
@@ -69,13 +71,13 @@ def profile_steps() -> tuple[int, int] | None:
     """Returns the first and the last step to profile, if any.
 
     Raises:
-        ValueError: If the flag does not name two steps.
+        UserError: If the flag does not name two steps.
     """
     steps = FLAGS.profile_steps
     if not steps:
         return None
     if len(steps) != 2 or not all(step.isdecimal() for step in steps):
-        raise ValueError(
+        raise UserError(
             "--profile_steps is the first and the last step to profile, such as 10,12. "
             f"Received: {','.join(steps)}"
         )

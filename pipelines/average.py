@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import paths
 from t2t_keras.pipelines import stage
 
@@ -33,7 +34,7 @@ def main() -> None:
 
     model_dir = ModelDir(FLAGS.model_dir)
     if FLAGS.last and FLAGS.best:
-        raise ValueError("Either --last or --best. Received both.")
+        raise UserError("Either --last or --best. Received both.")
     config = model_dir.config
     wanted = FLAGS.best or FLAGS.last or config["run"]["average_last"]
     seen: list[int] = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import paths
 from t2t_keras.pipelines import stage
 
@@ -69,13 +70,13 @@ def main() -> None:
 def _numbers(flag: str, least: int) -> list[int]:
     values: list[str] = FLAGS[flag].value or []
     if not all(value.isdecimal() and int(value) for value in values):
-        raise ValueError(
+        raise UserError(
             f"--{flag} are positive numbers with commas between. Received: "
             f"{','.join(values)}"
         )
     numbers = [int(value) for value in values]
     if len(numbers) < least or any(a >= b for a, b in itertools.pairwise(numbers)):
-        raise ValueError(
+        raise UserError(
             f"--{flag} are at least {least}, each greater than the one before. "
             f"Received: {','.join(values)}"
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, paths, preset, presets, vocabulary
 from t2t_keras.pipelines import stage
 
@@ -33,7 +34,7 @@ def main() -> None:
     names = (*presets.BASE, "mean_length", "preset")
     given = [name for name in names if FLAGS[name].present]
     if FLAGS.model_dir and given:
-        raise ValueError(
+        raise UserError(
             "What --model_dir was trained with is known: it goes without "
             f"--{', --'.join(given)}."
         )
@@ -92,7 +93,7 @@ def _of_model() -> tuple[str, dict[str, Any], dict[str, Any]]:
     model_dir = ModelDir(FLAGS.model_dir)
     config, steps = model_dir.config, model_dir.checkpoints.steps()
     if not steps:
-        raise ValueError(f"{FLAGS.model_dir} has no checkpoint yet.")
+        raise UserError(f"{FLAGS.model_dir} has no checkpoint yet.")
     train = config["data"]["splits"]["train"]
     epochs = model_dir.checkpoints.progress(steps[-1])["epochs"]
     run = {

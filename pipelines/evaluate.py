@@ -10,6 +10,7 @@ from pathlib import Path
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.pipelines import input_output, stage
@@ -59,17 +60,17 @@ def main() -> int:
     from t2t_keras.model_dir import ModelDir
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
-        raise ValueError("--reference goes with --source or --hypothesis.")
+        raise UserError("--reference goes with --source or --hypothesis.")
     of_model = ["model_dir", "checkpoint", "source", "split", "hypothesis_output"]
     of_model += [*decoding.search_options(), "decode_precision"]
     given = [name for name in of_model if FLAGS[name].present]
     if FLAGS.hypothesis and given:
-        raise ValueError(
+        raise UserError(
             "--hypothesis is scored as it is, without a model: it goes without "
             f"--{', --'.join(given)}."
         )
     if not FLAGS.hypothesis and languages.TARGET_LANG.present:
-        raise ValueError("--target_lang goes with --hypothesis: a model knows its own.")
+        raise UserError("--target_lang goes with --hypothesis: a model knows its own.")
     flavours = list(dict.fromkeys(FLAGS.scores))
     check_flavours(flavours)
     target_lang = languages.TARGET_LANG.value
@@ -86,7 +87,7 @@ def main() -> int:
         else:
             name = FLAGS.split
             if name not in manifest["splits"]:
-                raise ValueError(
+                raise UserError(
                     f"{FLAGS.model_dir} has no {name} split: its data were prepared "
                     f"without --{name}_source. Give --source and --reference."
                 )
@@ -95,7 +96,7 @@ def main() -> int:
                 for side in ("source", "target")
             )
     else:
-        raise ValueError("Either --model_dir or --hypothesis must be given.")
+        raise UserError("Either --model_dir or --hypothesis must be given.")
     lines, references = (
         list(read_lines(p, strict=False)) for p in (text, reference_path)
     )
@@ -180,7 +181,7 @@ def main() -> int:
 
 def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:
     if lines != references:
-        raise ValueError(
+        raise UserError(
             f"{path} has {lines} lines, but {reference} has {references}: line "
             f"{min(lines, references) + 1} has no counterpart."
         )

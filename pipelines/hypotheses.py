@@ -39,7 +39,7 @@ def open_translator(
         The translator, and the models in it with the names of their weights.
 
     Raises:
-        ValueError: If the flags contradict each other, or a model cannot be loaded.
+        UserError: If the flags contradict each other, or a model cannot be loaded.
     """
     import tensorflow as tf
 

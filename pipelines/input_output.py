@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
+from t2t_keras.errors import UserError
+
 EXIT_FAILURE = 1
 """Something went wrong while running."""
 
@@ -94,7 +96,7 @@ def is_awaited(path: str) -> bool:
         path: As of `input_lines`.
 
     Raises:
-        ValueError: If standard input is wanted and closed.
+        UserError: If standard input is wanted and closed.
     """
     return path == "-" and not stat.S_ISREG(os.fstat(_standard_input()).st_mode)
 
@@ -114,7 +116,7 @@ def input_lines(path: str) -> Iterator[str]:
         Each line; `is_text` tells whether it was UTF-8.
 
     Raises:
-        ValueError: If a file cannot be read, or standard input is wanted and closed.
+        UserError: If a file cannot be read, or standard input is wanted and closed.
     """
     from t2t_keras.data.lines import decode_line, read_lines
 
@@ -134,14 +136,14 @@ def check_output(path: str) -> None:
         path: As of `open_output`.
 
     Raises:
-        ValueError: If they cannot be.
+        UserError: If they cannot be.
     """
     from t2t_keras.files import writable_file
 
     if path not in _STANDARD_OUTPUT:
         writable_file(path)
     elif _access(1) == os.O_RDONLY:
-        raise ValueError("Standard output is closed: give --output=FILE.")
+        raise UserError("Standard output is closed: give --output=FILE.")
 
 
 @contextlib.contextmanager
@@ -153,7 +155,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             never replaced, even if it is a file.
 
     Raises:
-        ValueError: If it cannot be written to.
+        UserError: If it cannot be written to.
     """
     from t2t_keras.files import atomic_writer
 
@@ -172,7 +174,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 def _standard_input() -> int:
     """Returns its descriptor."""
     if _access(0) == os.O_WRONLY:
-        raise ValueError("Standard input is closed: give --input=FILE.")
+        raise UserError("Standard input is closed: give --input=FILE.")
     return 0
 
 

@@ -14,6 +14,7 @@ from typing import IO
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.pipelines import interrupts, stage
 
 FLAGS = flags.FLAGS
@@ -37,9 +38,9 @@ def main(arguments: list[str]) -> int:
     """
     taken = [a for a in arguments if a.startswith(("--workers", "--worker_index"))]
     if taken:
-        raise ValueError(f"t2t-launch sets the workers itself. Received: {taken}")
+        raise UserError(f"t2t-launch sets the workers itself. Received: {taken}")
     if not arguments:
-        raise ValueError(
+        raise UserError(
             "The flags of t2t-train come after --, such as: t2t-launch -- "
             "--data_dir=DIR --model_dir=DIR"
         )

@@ -1,6 +1,6 @@
 """What t2t-serve serves, and how: by flags, or by TensorFlow Serving's text files.
 
-Each function reads what the flags say, and raises a `ValueError` that names the flag or
+Each function reads what the flags say, and raises a `UserError` that names the flag or
 the file if it cannot be used.
 """
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
+
+from t2t_keras.errors import UserError
 
 if TYPE_CHECKING:
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
@@ -69,11 +71,11 @@ def read_models(
     from t2t_keras.server.model_config import one_model
 
     if bool(FLAGS.model_base_path) == bool(FLAGS.model_config_file):
-        raise ValueError("Either --model_base_path or --model_config_file is given.")
+        raise UserError("Either --model_base_path or --model_config_file is given.")
     if FLAGS.model_base_path:
         path = Path(FLAGS.model_base_path)
         if not path.is_dir():
-            raise ValueError(f"There is no directory {path} (--model_base_path).")
+            raise UserError(f"There is no directory {path} (--model_base_path).")
         return one_model(FLAGS.model_name, FLAGS.model_base_path), None
     file = ConfigFile(FLAGS.model_config_file, report)
     return file.config, file
@@ -91,11 +93,11 @@ def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
     if not FLAGS.batching_parameters_file:
         return chosen
     if FLAGS.enable_batching is False:
-        raise ValueError("--batching_parameters_file needs --enable_batching.")
+        raise UserError("--batching_parameters_file needs --enable_batching.")
     found, ignored = read_batching(FLAGS.batching_parameters_file)
     twice = [name for name in found if FLAGS[name].present]
     if twice:
-        raise ValueError(
+        raise UserError(
             f"{FLAGS.batching_parameters_file} and flags both give {twice}."
         )
     for name in ignored:
@@ -118,7 +120,7 @@ def grpc_tls(report: Callable[[str], None]) -> "ServerTls | None":
     from t2t_keras.server.operator_config import read_ssl
 
     if FLAGS.use_alts_credentials:
-        raise ValueError("--use_alts_credentials is not supported.")
+        raise UserError("--use_alts_credentials is not supported.")
     if not FLAGS.ssl_config_file:
         return None
     if FLAGS.rest_api_port:

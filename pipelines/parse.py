@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.pipelines import hypotheses, input_output, stage
 from t2t_keras.pipelines.outcomes import Outcomes
@@ -55,16 +56,16 @@ def main() -> int:
     from t2t_keras.files import write_atomically
 
     if not (FLAGS.trees if FLAGS.parsed else FLAGS.model_dir):
-        raise ValueError("Either --model_dir, or --parsed and --trees must be given.")
+        raise UserError("Either --model_dir, or --parsed and --trees must be given.")
     if FLAGS.trees and FLAGS["input"].present:
-        raise ValueError("Either --input or --trees: with trees, theirs are parsed.")
+        raise UserError("Either --input or --trees: with trees, theirs are parsed.")
 
     def trees_of(paths: Sequence[str]) -> list["Tree"]:
         files = tree_files(paths)
         trees = map(simplify, itertools.chain.from_iterable(map(read_trees, files)))
         found = [tree for tree in trees if tree is not None]
         if not found:
-            raise ValueError(f"There is no tree with words in {', '.join(paths)}.")
+            raise UserError(f"There is no tree with words in {', '.join(paths)}.")
         return found
 
     if not FLAGS.trees:
@@ -126,7 +127,7 @@ def _open_parser() -> tuple["Translator", list["LoadedModel"]]:
     model_dir = ModelDir(FLAGS.model_dir)
     corpus = model_dir.config["data"]["corpus"]
     if corpus != "treebank":
-        raise ValueError(
+        raise UserError(
             f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
             "on --corpus=treebank. t2t-translate runs it."
         )

@@ -7,6 +7,7 @@ import time
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import corpus as corpus_flags
 from t2t_keras.flags import languages, paths, preset, vocabulary
 from t2t_keras.pipelines import stage
@@ -75,14 +76,14 @@ def main() -> None:
         )
     for name in ("segmentations", "bpe_dropout_sides"):
         if FLAGS[name].present and not bpe_dropout:
-            raise ValueError(f"--{name} goes with --bpe_dropout.")
+            raise UserError(f"--{name} goes with --bpe_dropout.")
     values = preset.preset_values()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
     if FLAGS.vocabulary_from:
         for name in ("source_normalization", "target_normalization"):
             if FLAGS[name].present:
-                raise ValueError(
+                raise UserError(
                     f"--{name} goes without --vocabulary_from, whose it is."
                 )
         tokenizers = TokenizerPair.load(f"{FLAGS.vocabulary_from}/{TOKENIZER_DIR}")

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from t2t_keras.data.dataset import DataPosition
+from t2t_keras.errors import UserError
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.schedule import Cooldown
 from t2t_keras.training.trainer import PLACE, Trainer, Votes
@@ -47,7 +48,7 @@ class Progress(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         if not 0 <= cooldown_share < 1:
-            raise ValueError(
+            raise UserError(
                 f"cooldown must be at least 0 and below 1. Received: {cooldown_share}"
             )
         self.cooldown: Cooldown | None = None

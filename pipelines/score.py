@@ -12,6 +12,7 @@ from typing import Any
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, text_files
 from t2t_keras.pipelines import input_output, stage
 from t2t_keras.pipelines.outcomes import Outcomes, tell_invalid_lines
@@ -36,7 +37,7 @@ def main() -> int:
     from t2t_keras.training.metrics import perplexity_of
 
     if FLAGS.input == "-":
-        raise ValueError("--input must be a file. Received: -")
+        raise UserError("--input must be a file. Received: -")
     input_output.check_output(FLAGS.output)
     model_dir = ModelDir(FLAGS.model_dir)
     translator = Translator(

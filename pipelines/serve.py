@@ -17,6 +17,7 @@ from typing import Any
 from absl import flags
 
 from t2t_keras.cores import pool_threads
+from t2t_keras.errors import UserError
 from t2t_keras.flags import serving
 from t2t_keras.pipelines import ignored_flags, operator_files, stage
 
@@ -231,7 +232,7 @@ def _channel_arguments() -> dict[str, int | str]:
     for given in FLAGS.grpc_channel_arguments:
         name, equals, value = given.partition("=")
         if not name or not equals:
-            raise ValueError(
+            raise UserError(
                 f"--grpc_channel_arguments are NAME=VALUE. Received: {given!r}"
             )
         # gRPC's numbers have 32 bits, and all else is text to it.

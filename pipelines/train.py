@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import (
     distribution,
     hyperparameters,
@@ -150,7 +151,7 @@ def _bleu_tokenizer(target_lang: str) -> "TokenizerChoice":
     """Chooses the tokenizer of val_bleu.
 
     Raises:
-        ValueError: If it cannot be loaded, or checkpoints of the same run would be
+        UserError: If it cannot be loaded, or checkpoints of the same run would be
             compared by figures of different tokenizers.
     """
     from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
@@ -163,7 +164,7 @@ def _bleu_tokenizer(target_lang: str) -> "TokenizerChoice":
             # Which was the only one before directories named theirs.
             begun = run.get("bleu_tokenizer", "13a")
             if wanted not in (AUTO, begun):
-                raise ValueError(
+                raise UserError(
                     f"{FLAGS.model_dir} has val_bleu by the tokenizer {begun}, which "
                     "its best checkpoints go by. Choose another --model_dir. Received: "
                     f"--bleu_tokenizer={wanted}"
@@ -177,12 +178,12 @@ def _check_values(values: dict[str, Any], data: Any) -> None:
     from t2t_keras.model_dir import ModelDir
 
     if Path(FLAGS.model_dir).resolve() == data.data_dir.resolve():
-        raise ValueError(
+        raise UserError(
             f"{FLAGS.model_dir} holds the prepared data. Choose another --model_dir."
         )
     if not data.tokenizers.shared:
         if FLAGS.share_embeddings:
-            raise ValueError(
+            raise UserError(
                 f"--share_embeddings needs one vocabulary; {FLAGS.data_dir} was "
                 "prepared with one for each language."
             )
@@ -192,12 +193,12 @@ def _check_values(values: dict[str, Any], data: Any) -> None:
         ModelDir(FLAGS.init_from).weights_path(FLAGS.init_checkpoint)
     if FLAGS.early_stop_patience:
         if not data.manifest["splits"].get("dev", {}).get("pairs"):
-            raise ValueError(
+            raise UserError(
                 "--early_stop_patience needs a dev split with sentences, which "
                 f"{FLAGS.data_dir} lacks."
             )
         if FLAGS.early_stop_metric == "val_bleu" and not FLAGS.bleu_sentences:
-            raise ValueError(
+            raise UserError(
                 "--early_stop_metric=val_bleu needs --bleu_sentences. Received: 0"
             )
     training.profile_steps()

@@ -12,6 +12,7 @@ from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.data.streams import is_stream
+from t2t_keras.errors import UserError
 from t2t_keras.files import write_atomically
 
 
@@ -25,13 +26,13 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
             records, with the same vocabulary and filter.
 
     Raises:
-        ValueError: If the corpus no longer is what it was, or it was prepared with BPE
+        UserError: If the corpus no longer is what it was, or it was prepared with BPE
             dropout.
     """
     if not from_text:
         return data.examples(split)
     if data.manifest.get("bpe_dropout"):
-        raise ValueError(
+        raise UserError(
             f"--read_text divides words in the usual pieces, and {data.data_dir} was "
             "prepared with --bpe_dropout. Train without it."
         )
@@ -39,7 +40,7 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
     for kind in ("sources", "targets", "trees"):
         for path in itertools.chain(*(arguments.get(kind) or {}).values()):
             if is_stream(path):
-                raise ValueError(
+                raise UserError(
                     f"{path}, which {data.data_dir} was prepared from, is a stream "
                     "and cannot be read again. Train without --read_text."
                 )
@@ -57,7 +58,7 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
         )
     )
     if found != {name: prepared[name] for name in found}:
-        raise ValueError(
+        raise UserError(
             f"The text that {data.data_dir} was prepared from has changed: it has "
             f"{found} now. Run t2t-prepare again."
         )

@@ -12,6 +12,7 @@ from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
 from t2t_keras.data.preparation import PreparedData
+from t2t_keras.errors import UserError
 from t2t_keras.flags import training
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.pipelines import interrupts
@@ -81,7 +82,7 @@ class TrainingRun:
         """Trains, and returns the exit status.
 
         Raises:
-            ValueError: If the directory, or another worker, does not fit this run.
+            UserError: If the directory, or another worker, does not fit this run.
             ConnectionError: If another worker is lost.
         """
         trainer, reporter = self._trainer, self._reporter
@@ -196,7 +197,7 @@ class TrainingRun:
             [self._config["model"], self._config["training"], self._data.manifest]
         )
         if not self._trainer.are_equal(zlib.crc32(described.encode()) >> 16):
-            raise ValueError("The workers were started with different flags or data.")
+            raise UserError("The workers were started with different flags or data.")
 
     def _restore(
         self, step: int, progress: Progress, stopping: callbacks.EarlyStopping

@@ -17,6 +17,7 @@ from typing import Any
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, paths, preset, presets
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.flags.variations import VARIATIONS, vary
@@ -138,7 +139,7 @@ def _check_rows(rows: list[str], base: dict[str, Any]) -> None:
         try:
             count_parameters({"source_vocab_size": 1, **vary(base, row)})
         except ValueError as error:
-            raise ValueError(f"Row {row} cannot be trained. {error}") from error
+            raise UserError(f"Row {row} cannot be trained. {error}") from error
 
 
 def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
@@ -147,7 +148,7 @@ def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
     reserved = {*base, "data_dir", "model_dir", "preset", "bleu_tokenizer"}
     for name in sorted(names):
         if name in reserved or name.removeprefix("no") in reserved:
-            raise ValueError(
+            raise UserError(
                 f"--{name} belongs before the --, if anywhere: what comes after it "
                 "may not override the rows."
             )
@@ -156,7 +157,7 @@ def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
 def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """Returns the results so far, which are of one data only."""
     if "dev" not in manifest["splits"]:
-        raise ValueError(
+        raise UserError(
             f"{FLAGS.data_dir} has no dev split, which Table 3 is measured on."
         )
     data = {name: manifest[name] for name in ("vocabulary_fingerprint", "splits")}
@@ -164,7 +165,7 @@ def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         return {"data": data, "rows": {}}
     record = json.loads(path.read_text())
     if record["data"] != data:
-        raise ValueError(
+        raise UserError(
             f"{path.parent} holds rows trained on other data than {FLAGS.data_dir}. "
             "Choose another --output_dir."
         )
@@ -179,7 +180,7 @@ def _rows() -> list[str]:
     groups = {variation.group for variation in VARIATIONS.values()}
     for name in FLAGS.rows:
         if name not in groups and name not in VARIATIONS:
-            raise ValueError(
+            raise UserError(
                 f"--rows are {', '.join(sorted(groups))} or any of "
                 f"{', '.join(VARIATIONS)}. Received: {name!r}"
             )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths
 from t2t_keras.pipelines import stage
 
@@ -37,13 +38,13 @@ def main() -> None:
     from t2t_keras.model_dir import ModelDir
 
     if len(FLAGS.checkpoint) > 1:
-        raise ValueError(
+        raise UserError(
             "t2t-visualize looks at one model. Received: --checkpoint="
             f"{','.join(FLAGS.checkpoint)}"
         )
     for name in ("source_text", "target_text"):
         if not is_text(FLAGS[name].value or ""):
-            raise ValueError(f"--{name} is not valid UTF-8.")
+            raise UserError(f"--{name} is not valid UTF-8.")
     directory = directory_at(FLAGS.output_dir)
     model_dir = ModelDir(FLAGS.model_dir)
     model, weights, _ = model_dir.load(FLAGS.checkpoint[0])
@@ -58,7 +59,7 @@ def main() -> None:
         if status == MODEL_ERROR:
             raise FloatingPointError(BROKEN_MODEL)
         if not target:
-            raise ValueError(
+            raise UserError(
                 "The model's translation has no words. --target_text gives another."
             )
         stage.report(f"Translation: {target}")

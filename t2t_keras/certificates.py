@@ -3,6 +3,8 @@
 import ssl
 from pathlib import Path
 
+from t2t_keras.errors import UserError
+
 
 def load_pair(
     context: ssl.SSLContext, certificate: str | Path, key: str | Path
@@ -15,16 +17,16 @@ def load_pair(
         key: PEM file of its key, not encrypted.
 
     Raises:
-        ValueError: If the files cannot be used, or do not belong together.
+        UserError: If the files cannot be used, or do not belong together.
     """
 
     def no_password() -> str:
         # Or the terminal would be asked, and gRPC does not know it even then.
-        raise ValueError("the key is encrypted; decrypt it first")
+        raise UserError("the key is encrypted; decrypt it first")
 
     try:
         context.load_cert_chain(certificate, key, no_password)
     except (OSError, ValueError) as error:  # Those of ssl among them.
-        raise ValueError(
+        raise UserError(
             f"The certificate and its key cannot be used: {error}"
         ) from error

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from t2t_keras.errors import UserError
+
 _LOCK_ATTEMPTS = 10
 
 
@@ -27,7 +29,7 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
         A binary file to write. If the block raises, nothing is left behind.
 
     Raises:
-        ValueError: If no file can have that name, or may not be written there.
+        UserError: If no file can have that name, or may not be written there.
     """
     path = writable_file(path)
     if path.exists() and not path.is_file():
@@ -58,29 +60,27 @@ def writable_file(path: str | Path) -> Path:
         The file itself: what a link points to is replaced, and not the link.
 
     Raises:
-        ValueError: If no file can have that name, or it is read-only, or its directory
+        UserError: If no file can have that name, or it is read-only, or its directory
             is.
     """
     path = Path(path)
     if path.is_dir():
-        raise ValueError(f"{path} is a directory; a file was to be written there.")
+        raise UserError(f"{path} is a directory; a file was to be written there.")
     if path.exists() and not path.is_file():
         return path
     try:
         path = path.resolve()
     except RuntimeError as error:  # Of Python up to 3.12, for links that form a circle.
-        raise ValueError(f"{path} is a link to itself.") from error
+        raise UserError(f"{path} is a link to itself.") from error
     if not path.parent.is_dir():
-        raise ValueError(
-            f"There is no directory {path.parent} to write {path.name} to."
-        )
+        raise UserError(f"There is no directory {path.parent} to write {path.name} to.")
     if path.exists() and _is_read_only(path):
-        raise ValueError(
+        raise UserError(
             f"{path} is read-only and is not replaced. Make it writable, or choose "
             "another name."
         )
     if _is_read_only(path.parent):
-        raise ValueError(
+        raise UserError(
             f"The directory {path.parent} is read-only: {path.name} cannot be written "
             "there."
         )
@@ -120,7 +120,7 @@ def locked(path: str | Path, taken: str, is_removed: bool = False) -> Iterator[N
         is_removed: Whether the file is removed after the block. Default False.
 
     Raises:
-        ValueError: If another one has it, or the file cannot be made.
+        UserError: If another one has it, or the file cannot be made.
         FileNotFoundError: If there is no directory for the file.
     """
     path = Path(path)
@@ -141,14 +141,14 @@ def _lock(path: Path, taken: str) -> BinaryIO:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise ValueError(f"{path} cannot be written to: {error}") from error
+            raise UserError(f"{path} cannot be written to: {error}") from error
         with contextlib.suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held the lock of a file that is removed may have removed it.
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
         file.close()
-    raise ValueError(taken)
+    raise UserError(taken)
 
 
 def is_locked(path: str | Path) -> bool:
@@ -168,11 +168,11 @@ def directory_at(path: str | Path) -> Path:
     """Returns a path that is a directory, or may become one.
 
     Raises:
-        ValueError: If there is a file in its place, or in that of a parent.
+        UserError: If there is a file in its place, or in that of a parent.
     """
     path = Path(path)
     whole = path.absolute()
     there = next(place for place in (whole, *whole.parents) if place.exists())
     if not there.is_dir():
-        raise ValueError(f"{path} cannot be a directory: {there} is a file.")
+        raise UserError(f"{path} cannot be a directory: {there} is a file.")
     return path

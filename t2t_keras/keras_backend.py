@@ -5,8 +5,10 @@ import os
 import sys
 from pathlib import Path
 
+from t2t_keras.errors import UserError
 
-class WrongBackend(ImportError):
+
+class WrongBackend(UserError, ImportError):
     """Keras is configured with another backend than TensorFlow."""
 
 

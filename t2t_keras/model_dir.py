@@ -30,6 +30,7 @@ import numpy as np
 
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.errors import UserError
 from t2t_keras.files import is_locked, locked, write_atomically
 from t2t_keras.layers.initializers import weights_to_be_loaded
 from t2t_keras.same_training import check_same_training
@@ -87,17 +88,17 @@ class ModelDir:
         """What training wrote: "model", "training", "run" and "data".
 
         Raises:
-            ValueError: If the directory holds no model, or the file is damaged.
+            UserError: If the directory holds no model, or the file is damaged.
         """
         path = self.path / _CONFIG
         if not path.is_file():
-            raise ValueError(f"{self.path} holds no model ({_CONFIG}).")
+            raise UserError(f"{self.path} holds no model ({_CONFIG}).")
         try:
             config = json.loads(path.read_text())
         except ValueError as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+            raise UserError(f"{path} is damaged: {error}") from error
         if config.get("format") != FORMAT:
-            raise ValueError(
+            raise UserError(
                 f"{self.path} was made by another version of t2t-keras: its format is "
                 f"{config.get('format')}, this version reads {FORMAT}."
             )
@@ -129,7 +130,7 @@ class ModelDir:
             data: What is trained on; its tokenizers and held-back text are copied.
 
         Raises:
-            ValueError: If the directory holds a model of other arguments, or one
+            UserError: If the directory holds a model of other arguments, or one
                 trained in another way or on other data.
         """
         config = {
@@ -161,7 +162,7 @@ class ModelDir:
     def check_same_training(
         self, model: dict[str, Any], training: dict[str, Any], data: PreparedData
     ) -> None:
-        """Raises a `ValueError` as `initialize` does, and writes nothing."""
+        """Raises a `UserError` as `initialize` does, and writes nothing."""
         if (self.path / _CONFIG).is_file():
             check_same_training(self.path, self.config, model, training, data)
 
@@ -170,14 +171,14 @@ class ModelDir:
         """Makes sure that no other training writes here meanwhile.
 
         Raises:
-            ValueError: If another one does, or the directory may not be written to.
+            UserError: If another one does, or the directory may not be written to.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.path} is a file; a directory is needed.")
+            raise UserError(f"{self.path} is a file; a directory is needed.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(f"{self.path} cannot be written to: {error}") from error
+            raise UserError(f"{self.path} cannot be written to: {error}") from error
         with locked(
             self.path / _LOCK,
             f"Another training is running on {self.path}. Wait for it, or choose "
@@ -197,12 +198,12 @@ class ModelDir:
             variables: What a checkpoint holds.
 
         Raises:
-            ValueError: If the disk is too full.
+            UserError: If the disk is too full.
         """
         needed = sum(v.value.dtype.size * math.prod(v.shape) for v in variables)
         free = shutil.disk_usage(self.path).free
         if free < needed:
-            raise ValueError(
+            raise UserError(
                 f"A checkpoint takes {needed / 1e6:,.0f} MB, but the disk of "
                 f"{self.path} has {free / 1e6:,.0f} MB free."
             )
@@ -218,7 +219,7 @@ class ModelDir:
             Their steps, ascending; fewer than wanted if there are no more.
 
         Raises:
-            ValueError: If there is no such checkpoint, or one is damaged.
+            UserError: If there is no such checkpoint, or one is damaged.
         """
         there = self.checkpoints.steps()
         if best:
@@ -227,7 +228,7 @@ class ModelDir:
         else:
             steps = there[-last:]
         if not steps:
-            raise ValueError(
+            raise UserError(
                 f"{self.path} has no checkpoint yet"
                 + (f" with a {metric}." if best else ".")
             )
@@ -246,13 +247,13 @@ class ModelDir:
             Its step, or None if training starts from the beginning.
 
         Raises:
-            ValueError: If there are weights or checkpoints, but none from which
+            UserError: If there are weights or checkpoints, but none from which
                 training can continue. It would replace them with those of another.
         """
         step = self.checkpoints.newest_whole(report)
         averages = [p for p in (self.averaged_path, self.ema_path) if p.is_file()]
         if step is None and averages:
-            raise ValueError(
+            raise UserError(
                 f"{self.path} has weights, but no checkpoint to continue from. To "
                 f"start a new training from them, pass --init_from={self.path} and "
                 "another --model_dir. To start over here, remove "
@@ -286,7 +287,7 @@ class ModelDir:
                 go on after.
 
         Raises:
-            ValueError: If there are no such weights.
+            UserError: If there are no such weights.
         """
         steps = self.checkpoints.steps()
         averages = {"averaged": self.averaged_path, "ema": self.ema_path}
@@ -297,7 +298,7 @@ class ModelDir:
             )
         if checkpoint == "latest":
             if not steps:
-                raise ValueError(f"{self.path} has no checkpoint yet.")
+                raise UserError(f"{self.path} has no checkpoint yet.")
             return self.checkpoints.weights_path(steps[-1])
         if checkpoint in averages:
             path = averages[checkpoint]
@@ -306,7 +307,7 @@ class ModelDir:
         else:
             path = Path(checkpoint)
         if not path.is_file():
-            raise ValueError(
+            raise UserError(
                 f"There is no checkpoint {path}. {self.path} has the steps {steps}."
             )
         return path
@@ -322,7 +323,7 @@ class ModelDir:
             **arguments: Replace those of the config, such as `dtype`.
 
         Raises:
-            ValueError: If there are no such weights, or they are damaged.
+            UserError: If there are no such weights, or they are damaged.
         """
         arguments = {**self.config["model"], **arguments}
         path = self.weights_path(checkpoint)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.data.preparation import PreparedData
+from t2t_keras.errors import UserError
 
 
 def check_same_training(
@@ -23,18 +24,18 @@ def check_same_training(
         data: What is trained on.
 
     Raises:
-        ValueError: If vocabulary, training data, or an argument differ.
+        UserError: If vocabulary, training data, or an argument differ.
     """
     trained_with = config["data"]["vocabulary_fingerprint"]
     if trained_with != data.tokenizers.fingerprint:
-        raise ValueError(
+        raise UserError(
             f"{data.data_dir} was prepared with another vocabulary "
             f"({data.tokenizers.fingerprint}) than the model in {path} was "
             f"trained with ({trained_with}). Prepare the data with "
             f"--vocabulary_from={path}, or choose another --model_dir."
         )
     if config["data"]["splits"]["train"] != data.manifest["splits"]["train"]:
-        raise ValueError(
+        raise UserError(
             f"{data.data_dir} holds other training data than the model in "
             f"{path} was trained on. Choose another --model_dir."
         )
@@ -48,7 +49,7 @@ def check_same_training(
         if there.get(name) != value
     ]
     if differences:
-        raise ValueError(
+        raise UserError(
             f"{path} holds a model of other arguments: "
             f"{'; '.join(differences)}. Choose another --model_dir."
         )

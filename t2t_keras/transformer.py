@@ -10,6 +10,7 @@ require_tensorflow()
 import keras
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.decoder import Decoder, LayerCache
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
@@ -63,7 +64,7 @@ class Transformer(TracedOutputs, keras.Model):
         lists of one `[batch, heads, query, key]` tensor a layer.
 
     Raises:
-        ValueError: If `share_embeddings` is True and the vocabularies differ in
+        UserError: If `share_embeddings` is True and the vocabularies differ in
             size, or `position` is not a name of a positional encoding.
     """
 
@@ -98,12 +99,12 @@ class Transformer(TracedOutputs, keras.Model):
         target_vocab_size = target_vocab_size or source_vocab_size
         num_decoder_layers = num_decoder_layers or num_layers
         if share_embeddings and source_vocab_size != target_vocab_size:
-            raise ValueError(
+            raise UserError(
                 "share_embeddings needs one vocabulary. Received: source_vocab_size="
                 f"{source_vocab_size}, target_vocab_size={target_vocab_size}"
             )
         if position not in POSITIONS:
-            raise ValueError(
+            raise UserError(
                 f"position must be one of {sorted(POSITIONS)}. Received: {position!r}"
             )
         layer_arguments: dict[str, Any] = {

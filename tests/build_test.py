@@ -223,7 +223,9 @@ MAY_IMPORT = {
     "flags": {"flags"},
 }
 
-EVERYWHERE = {"tokens", "files", "keras_backend", "web_page", "certificates"}
+EVERYWHERE = {
+    *("tokens", "files", "errors", "keras_backend", "web_page", "certificates"),
+}
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.errors import UserError
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.tokens import BOS_ID, EOS_ID
 from t2t_keras.transformer import Transformer
@@ -63,7 +64,7 @@ def attention_maps(
         A map of each layer, by kind as in `KINDS`, then by layer.
 
     Raises:
-        ValueError: If a side has no tokens, or more than `MAX_TOKENS`.
+        UserError: If a side has no tokens, or more than `MAX_TOKENS`.
         FloatingPointError: If the model computes numbers that are not finite.
     """
     source_ids = [*_ids(tokenizers.source, source, "The sentence"), EOS_ID]
@@ -104,7 +105,7 @@ def attention_maps(
 def _ids(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
     ids = tokenizer.tokenize(tf.constant([text])).to_list()[0]
     if not 0 < len(ids) <= MAX_TOKENS:
-        raise ValueError(
+        raise UserError(
             f"{name} must have 1 to {MAX_TOKENS} tokens to be drawn. Received: "
             f"{len(ids)} in {text[:80]!r}"
         )

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from t2t_keras.errors import UserError
+
 
 def _sizes(arguments: dict[str, Any]) -> dict[str, int]:
     """Returns the sizes with what they default to filled in."""
     heads, d_model = arguments["num_heads"], arguments["d_model"]
     if not arguments.get("d_k") and d_model % heads:
-        raise ValueError(
+        raise UserError(
             "Without d_k, d_model must be a multiple of num_heads. "
             f"Received: d_model={d_model}, num_heads={heads}"
         )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.attention import MultiHeadAttention
 
 _HEADS = 8
@@ -113,11 +114,11 @@ def measure(
         An iterator over the measurements of one length and size after another.
 
     Raises:
-        ValueError: If a size is no multiple of the 8 heads.
+        UserError: If a size is no multiple of the 8 heads.
     """
     for d in sizes:
         if d % _HEADS:
-            raise ValueError(f"Sizes are multiples of {_HEADS}. Received: {d}")
+            raise UserError(f"Sizes are multiples of {_HEADS}. Received: {d}")
     # A generator would find that out when it is asked for its first item.
     return _measure(lengths, sizes, window, kernel, batch, repeats)
 

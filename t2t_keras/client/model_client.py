@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 from t2t_keras.certificates import load_pair
 from t2t_keras.client.answers import RequestError, read_answer
 from t2t_keras.decoding.translator import Translation, windows
+from t2t_keras.errors import UserError
 
 MOST_RETRIES = 4
 MOST_BACKOFF = 10.0
@@ -43,7 +44,7 @@ class Address(NamedTuple):
         """Reads HOST:PORT.
 
         Raises:
-            ValueError: If it is none.
+            UserError: If it is none.
         """
         parts = urllib.parse.urlsplit(f"//{server}")
         try:
@@ -51,7 +52,7 @@ class Address(NamedTuple):
         except ValueError:
             host = port = None
         if not host or not port or parts.netloc != server or parts.username:
-            raise ValueError(f"A server is HOST:PORT. Received: {server!r}")
+            raise UserError(f"A server is HOST:PORT. Received: {server!r}")
         return cls(host, port)
 
     @property
@@ -87,7 +88,7 @@ class Client(abc.ABC):
         n_best: Whether to ask for all hypotheses. Default the best only.
 
     Raises:
-        ValueError: If an argument is out of its range, or the token would be sent
+        UserError: If an argument is out of its range, or the token would be sent
             to another machine in the clear.
     """
 
@@ -110,27 +111,27 @@ class Client(abc.ABC):
         self.server = server
         self.address = Address.parse(server)
         if not model_name:
-            raise ValueError("A model_name is needed. Received: nothing")
+            raise UserError("A model_name is needed. Received: nothing")
         if version is not None and label:
-            raise ValueError(
+            raise UserError(
                 f"Either a version or a label. Received: {version} and {label!r}"
             )
         if timeout <= 0:
-            raise ValueError(f"timeout is above 0. Received: {timeout}")
+            raise UserError(f"timeout is above 0. Received: {timeout}")
         if backoff < _LEAST_BACKOFF:
-            raise ValueError(
+            raise UserError(
                 f"backoff is at least {_LEAST_BACKOFF}. Received: {backoff}"
             )
         if not 0 <= retries <= MOST_RETRIES:
-            raise ValueError(f"retries are 0 to {MOST_RETRIES}. Received: {retries}")
+            raise UserError(f"retries are 0 to {MOST_RETRIES}. Received: {retries}")
         if bool(certificate_file) != bool(key_file):
-            raise ValueError(
+            raise UserError(
                 "A client's certificate and its key go together. Received: "
                 f"{certificate_file} and {key_file}"
             )
         tls = tls or bool(ca_file or certificate_file)
         if token and not tls and not self.address.is_loopback:
-            raise ValueError(
+            raise UserError(
                 f"The API token would be sent to {server} in the clear: use TLS."
             )
         self.model_name = model_name
@@ -271,12 +272,12 @@ def _tls_context(
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # Those of ssl among them.
-        raise ValueError(f"{ca_file} holds no certificates: {error}") from error
+        raise UserError(f"{ca_file} holds no certificates: {error}") from error
     if certificate_file and key_file:
         try:
             load_pair(context, certificate_file, key_file)
         except ValueError as error:
-            raise ValueError(
+            raise UserError(
                 f"{error}. Received: {certificate_file} and {key_file}"
             ) from error
     return context

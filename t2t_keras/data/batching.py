@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from t2t_keras.errors import UserError
+
 _WINDOW_PAIRS = 1 << 20
 """Pairs sorted by length together; bounds the work before an epoch's first batch."""
 
@@ -63,7 +65,7 @@ class Batching:
         seed: Seed of the order. Default 0.
 
     Raises:
-        ValueError: If a limit is below 1.
+        UserError: If a limit is below 1.
     """
 
     batch_tokens: int = 25_000
@@ -75,7 +77,7 @@ class Batching:
         for name in ("batch_tokens", "batch_sentences"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"{name} is at least 1. Received: {value}")
+                raise UserError(f"{name} is at least 1. Received: {value}")
 
     def _widths(self, lengths: np.ndarray) -> np.ndarray:
         """Returns what each pair counts for: its longer side, padded if need be."""

@@ -10,6 +10,7 @@ import numpy as np
 from t2t_keras.data.examples import TokenizedChunk
 from t2t_keras.data.tokenizer import Tokenizer, clean_line
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.errors import UserError
 
 SIDES = ("both", "source", "target")
 _WORD = re.compile("\u2581?[^\u2581]+|\u2581")
@@ -27,7 +28,7 @@ class BpeDropout:
             usual.
 
     Raises:
-        ValueError: If an argument is out of its range.
+        UserError: If an argument is out of its range.
     """
 
     dropout: float
@@ -36,15 +37,15 @@ class BpeDropout:
 
     def __post_init__(self) -> None:
         if not 0 < self.dropout < 1:
-            raise ValueError(
+            raise UserError(
                 f"bpe_dropout is a probability below 1. Received: {self.dropout}"
             )
         if self.segmentations < 1:
-            raise ValueError(
+            raise UserError(
                 f"segmentations is at least 1. Received: {self.segmentations}"
             )
         if self.sides not in SIDES:
-            raise ValueError(
+            raise UserError(
                 f"bpe_dropout_sides is one of {', '.join(SIDES)}. Received: "
                 f"{self.sides}"
             )
@@ -89,9 +90,9 @@ class BpeDropoutSampler:
 
 
 def check_merges(subword: str) -> None:
-    """Raises a ValueError unless this kind of subwords is made of merges."""
+    """Raises a UserError unless this kind of subwords is made of merges."""
     if subword != "bpe":
-        raise ValueError(
+        raise UserError(
             "BPE dropout passes over merges, which only a vocabulary of byte-pair "
             f"encoding has (--subword=bpe). Received: {subword}"
         )

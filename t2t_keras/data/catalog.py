@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from t2t_keras.data.corpora import Corpus, TextCorpus, TfdsCorpus
 from t2t_keras.data.treebank import TreebankCorpus
+from t2t_keras.errors import UserError
 
 
 def open_tfds(
@@ -18,7 +19,7 @@ def open_tfds(
         data_dir: Where tensorflow-datasets keeps its data. Default: its own default.
 
     Raises:
-        ValueError: If there is no such dataset, or it lacks one of the languages.
+        UserError: If there is no such dataset, or it lacks one of the languages.
     """
     import tensorflow_datasets as tfds
 
@@ -27,7 +28,7 @@ def open_tfds(
     except (tfds.core.DatasetNotFoundError, ValueError) as error:
         # The whole message lists every dataset that there is.
         reason = str(error).splitlines()[0]
-        raise ValueError(
+        raise UserError(
             f"tensorflow-datasets has no dataset {name!r}: {reason}"
         ) from error
     return TfdsCorpus(f"tfds:{name}", source_lang, target_lang, builder)
@@ -51,7 +52,7 @@ def open_cldr(
         train_pairs: Number of training pairs. Default 100,000.
 
     Raises:
-        ValueError: If both locales are the same, or one is unknown.
+        UserError: If both locales are the same, or one is unknown.
     """
     import tensorflow_datasets as tfds
 
@@ -94,7 +95,7 @@ def open_corpus(
         tree_tags: Of "treebank": whether targets tell each word's part of speech.
 
     Raises:
-        ValueError: If there is no such corpus.
+        UserError: If there is no such corpus.
     """
     if corpus == "cldr":
         return open_cldr(source_lang, target_lang, tfds_data_dir, cldr_seed, cldr_pairs)
@@ -108,6 +109,6 @@ def open_corpus(
         return open_tfds(
             corpus.removeprefix("tfds:"), source_lang, target_lang, tfds_data_dir
         )
-    raise ValueError(
+    raise UserError(
         f"corpus is cldr, text, treebank or tfds:NAME. Received: {corpus!r}"
     )

@@ -15,6 +15,8 @@ from typing import Literal
 import num2words
 from babel import Locale, UnknownLocaleError, dates, lists, numbers, units
 
+from t2t_keras.errors import UserError
+
 Length = Literal["long", "short"]
 
 Formatter = Callable[[str], str]
@@ -202,15 +204,15 @@ def check_locales(source_lang: str, target_lang: str) -> None:
     """Makes sure that two locales can be translated between.
 
     Raises:
-        ValueError: If they are the same, or CLDR lacks one.
+        UserError: If they are the same, or CLDR lacks one.
     """
     if source_lang == target_lang:
-        raise ValueError(f"The two languages must differ. Received: {source_lang!r}")
+        raise UserError(f"The two languages must differ. Received: {source_lang!r}")
     for locale in (source_lang, target_lang):
         try:
             Locale.parse(locale)
         except (UnknownLocaleError, ValueError) as error:
-            raise ValueError(f"CLDR has no locale {locale!r}: {error}") from error
+            raise UserError(f"CLDR has no locale {locale!r}: {error}") from error
 
 
 def generate_pairs(
@@ -224,7 +226,7 @@ def generate_pairs(
         seed: The pairs are a function of it and of the locales.
 
     Raises:
-        ValueError: If Babel does not know a locale, the two have no domain in
+        UserError: If Babel does not know a locale, the two have no domain in
             common, or there are no more sentences.
     """
     check_locales(source_lang, target_lang)
@@ -235,7 +237,7 @@ def generate_pairs(
         if _supports(domain, source_lang) and _supports(domain, target_lang)
     ]
     if not domains:
-        raise ValueError(
+        raise UserError(
             "CLDR and num2words hold too little to make sentence pairs of "
             f"{source_lang!r} and {target_lang!r}."
         )
@@ -255,7 +257,7 @@ def generate_pairs(
             seen.add(source)
             in_vain = 0
             yield source, target
-    raise ValueError(
+    raise UserError(
         f"There are no more than about {len(seen):,} different sentences of "
         f"{source_lang!r} and {target_lang!r}. Ask for fewer pairs."
     )

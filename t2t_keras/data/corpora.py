@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from t2t_keras.data.lines import align_lines, read_lines
 from t2t_keras.data.streams import Streams
+from t2t_keras.errors import UserError
 
 Pair = tuple[str, str]
 """A source sentence and its translation."""
@@ -35,7 +36,7 @@ class Corpus(Protocol):
         """Yields the sentence pairs of a split, always in the same order.
 
         Raises:
-            ValueError: If the data are not what they should be; the message names
+            UserError: If the data are not what they should be; the message names
                 the file and the line.
         """
 
@@ -54,7 +55,7 @@ class TextCorpus:
         targets: Target files of each split; none for tab-separated files.
 
     Raises:
-        ValueError: If a split has no source files, or unequal numbers of files, or a
+        UserError: If a split has no source files, or unequal numbers of files, or a
             stream is named twice.
     """
 
@@ -72,13 +73,13 @@ class TextCorpus:
         for split in SPLITS:
             source, target = sources.get(split, ()), targets.get(split, ())
             if target and len(source) != len(target):
-                raise ValueError(
+                raise UserError(
                     f"The {split} split needs as many source as target files. "
                     f"Received: {len(source)} source files and {len(target)} "
                     "target files"
                 )
         if not sources.get("train"):
-            raise ValueError("A text corpus needs at least one training file.")
+            raise UserError("A text corpus needs at least one training file.")
         self._sources = sources
         self._targets = targets
         self._streams = Streams(
@@ -112,7 +113,7 @@ class TextCorpus:
                 if not line.strip():
                     yield "", ""
                     continue
-                raise ValueError(
+                raise UserError(
                     f"{path}:{number}: expected two columns divided by one tab, found "
                     f"{len(columns)}. Files of two languages go to two flags, such as "
                     "--train_source and --train_target."
@@ -132,7 +133,7 @@ class TfdsCorpus:
         quiet: Whether to hide what tensorflow-datasets prints then. Default False.
 
     Raises:
-        ValueError: If the dataset lacks one of the languages.
+        UserError: If the dataset lacks one of the languages.
     """
 
     _SPLIT_NAMES: ClassVar = {"train": "train", "dev": "validation", "test": "test"}
@@ -153,7 +154,7 @@ class TfdsCorpus:
         languages = sorted(builder.info.features)
         for lang in (source_lang, target_lang):
             if lang not in languages:
-                raise ValueError(
+                raise UserError(
                     f"{name} has the languages {languages}. Received: {lang!r}"
                 )
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.examples import Examples
+from t2t_keras.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ def training_dataset(
         shuffle: Whether the order is random.
 
     Raises:
-        ValueError: If there are no examples.
+        UserError: If there are no examples.
 
     Returns:
         A dataset of dicts, an element a part:
@@ -56,7 +57,7 @@ def training_dataset(
     """
     lengths = examples.lengths
     if not len(lengths):
-        raise ValueError("There are no examples to make batches of.")
+        raise UserError("There are no examples to make batches of.")
     own_parts = range(parts) if own_parts is None else own_parts
 
     def elements() -> Iterator[tuple[Any, ...]]:

@@ -56,7 +56,7 @@ class TextExamples(Examples):
         length_filter: Which pairs to keep, the same as `prepare`'s.
 
     Raises:
-        ValueError: If the corpus cannot be read.
+        UserError: If the corpus cannot be read.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ def tokenize_pairs(
         length_filter: Which pairs to keep; it counts the others.
 
     Raises:
-        ValueError: What reading the pairs raises.
+        UserError: What reading the pairs raises.
     """
     failure: list[Exception] = []
 

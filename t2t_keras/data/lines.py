@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from t2t_keras.errors import UserError
+
 _GZIP = b"\x1f\x8b"
 """What begins a compressed file, and no UTF-8."""
 
@@ -20,9 +22,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def _open(path: Path) -> BinaryIO:
     if path.is_dir():
-        raise ValueError(f"{path} is a directory; a file is needed.")
+        raise UserError(f"{path} is a directory; a file is needed.")
     if not path.exists():
-        raise ValueError(f"No such file: {path}")
+        raise UserError(f"No such file: {path}")
     return path.open("rb")
 
 
@@ -48,12 +50,12 @@ def decode_line(line: bytes, path: str | Path, number: int, strict: bool = True)
         The text without line end, and without a byte-order mark on line 1.
 
     Raises:
-        ValueError: If the bytes are no UTF-8 and `strict`.
+        UserError: If the bytes are no UTF-8 and `strict`.
     """
     try:
         text = line.decode("utf-8", "strict" if strict else "surrogateescape")
     except UnicodeDecodeError as error:
-        raise ValueError(
+        raise UserError(
             f"{path}:{number}: invalid UTF-8 at byte {error.start + 1} of the line "
             f"({line[error.start : error.end]!r}). Convert the file to UTF-8, for "
             "example with iconv."
@@ -84,7 +86,7 @@ def read_lines(
         strict: Whether invalid UTF-8 is an error. Default True.
 
     Raises:
-        ValueError: If the file is missing, damaged, or not UTF-8 and `strict`.
+        UserError: If the file is missing, damaged, or not UTF-8 and `strict`.
     """
     path = Path(path)
     with content or _open(path) as opened, _decompressed(path, opened) as file:
@@ -93,7 +95,7 @@ def read_lines(
             for number, line in enumerate(file, 1):
                 yield decode_line(line, path, number, strict)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(
+            raise UserError(
                 f"{path}:{number + 1}: damaged gzip file: {error}"
             ) from error
 
@@ -113,7 +115,7 @@ def align_lines(
         target_path: Where the others were read, likewise.
 
     Raises:
-        ValueError: If there are more of one than of the other.
+        UserError: If there are more of one than of the other.
     """
     number = 0
     for line in sources:
@@ -126,8 +128,8 @@ def align_lines(
         raise _misaligned(target_path, number + 1, source_path)
 
 
-def _misaligned(longer: str | Path, number: int, shorter: str | Path) -> ValueError:
-    return ValueError(
+def _misaligned(longer: str | Path, number: int, shorter: str | Path) -> UserError:
+    return UserError(
         f"{longer}:{number}: this line has no counterpart: {shorter} ends after "
         f"{number - 1} lines. Both files of a pair must have the same number of lines."
     )

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from t2t_keras.errors import UserError
 from t2t_keras.files import is_locked, locked, write_atomically
 
 _HIDDEN = ".unfinished"
@@ -36,13 +37,13 @@ def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
         A directory to write to. If the block raises, nothing is left behind.
 
     Raises:
-        ValueError: If the directory is not empty, another process is filling it, or it
+        UserError: If the directory is not empty, another process is filling it, or it
             cannot be written to.
     """
     path = Path(path).resolve()
     existed = path.is_dir()
     if path.exists() and not existed:
-        raise ValueError(f"{path} is not a directory. Choose another one.")
+        raise UserError(f"{path} is not a directory. Choose another one.")
     hidden = path / _HIDDEN
     if existed and not hidden.exists():
         _check_empty(path)
@@ -84,12 +85,12 @@ def _lock(stack: contextlib.ExitStack, path: Path, taken: str) -> None:
             # Whoever was here before may be removing what is empty.
             is_gone = isinstance(error, FileNotFoundError)
             if not is_gone or attempt + 1 == _ATTEMPTS:
-                raise ValueError(f"{path} cannot be written to: {error}") from error
+                raise UserError(f"{path} cannot be written to: {error}") from error
 
 
 def _check_empty(path: Path) -> None:
     if {*os.listdir(path)} - {_HIDDEN}:
-        raise ValueError(
+        raise UserError(
             f"{path} is not an empty directory. Choose another one, or remove it first."
         )
 

@@ -12,6 +12,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from t2t_keras.errors import UserError
+
 DEFAULT_NORMALIZATION = "nmt_nfkc"
 """SentencePiece's own default."""
 
@@ -25,10 +27,10 @@ def check_normalization(name: str) -> None:
     """Makes sure that there is such a normalization.
 
     Raises:
-        ValueError: If it is none of `NORMALIZATIONS`.
+        UserError: If it is none of `NORMALIZATIONS`.
     """
     if name not in NORMALIZATIONS:
-        raise ValueError(
+        raise UserError(
             f"A normalization is one of {', '.join(NORMALIZATIONS)}. Received: {name!r}"
         )
 

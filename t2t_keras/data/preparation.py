@@ -19,6 +19,7 @@ from t2t_keras.data.normalization import DEFAULT_NORMALIZATION
 from t2t_keras.data.overlap import Overlap
 from t2t_keras.data.records import RecordExamples, write_records
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.errors import UserError
 from t2t_keras.files import write_atomically
 
 FORMAT = 1
@@ -94,7 +95,7 @@ def prepare(
         The manifest, as written to `manifest.json`.
 
     Raises:
-        ValueError: If `data_dir` is not empty, another process is filling it, the
+        UserError: If `data_dir` is not empty, another process is filling it, the
             corpus is faulty, or the vocabulary has no merges to drop.
     """
     data_dir = Path(data_dir).resolve()
@@ -109,7 +110,7 @@ def prepare(
         report(f"Reading the corpus {corpus.name} ...")
         available = corpus.splits()
         if "train" not in available:
-            raise ValueError(f"{corpus.name} has no train split, only {available}.")
+            raise UserError(f"{corpus.name} has no train split, only {available}.")
         # Held-out text first: mistakes in it are found before hours of training text.
         overlap = Overlap()
         held_out = [split for split in SPLITS[1:] if split in available]
@@ -147,7 +148,7 @@ def prepare(
             if note := overlap.note(split):
                 report(note)
         if not splits["train"]["pairs"]:
-            raise ValueError(
+            raise UserError(
                 f"No training pair of {corpus.name} is left after filtering: "
                 f"{splits['train']['removed']}"
             )
@@ -254,7 +255,7 @@ class PreparedData:
         tokenizers: The tokenizers of both sides.
 
     Raises:
-        ValueError: If the directory was not made by `prepare`, or its vocabulary is
+        UserError: If the directory was not made by `prepare`, or its vocabulary is
             not the one that its records were written with.
     """
 
@@ -265,25 +266,25 @@ class PreparedData:
             todo = "Run t2t-prepare first."
             if is_being_filled(self.data_dir):
                 todo = "t2t-prepare is still writing it."
-            raise ValueError(
+            raise UserError(
                 f"{self.data_dir} holds no prepared data ({MANIFEST}). {todo}"
             )
         try:
             self.manifest = json.loads(path.read_text())
             expected = self.manifest["vocabulary_fingerprint"]
         except (ValueError, KeyError) as error:
-            raise ValueError(
+            raise UserError(
                 f"{path} is damaged ({error!r}). Run t2t-prepare again."
             ) from error
         if self.manifest.get("format") != FORMAT:
-            raise ValueError(
+            raise UserError(
                 f"{self.data_dir} was made by another version of t2t-keras: its format "
                 f"is {self.manifest.get('format')}, this version reads {FORMAT}. Run "
                 "t2t-prepare again."
             )
         self.tokenizers = TokenizerPair.load(self.data_dir / TOKENIZER_DIR)
         if self.tokenizers.fingerprint != expected:
-            raise ValueError(
+            raise UserError(
                 f"{self.data_dir} was prepared with another vocabulary: its records "
                 f"have {expected}, its tokenizer is {self.tokenizers.fingerprint}. Run "
                 "t2t-prepare again."
@@ -293,12 +294,12 @@ class PreparedData:
         """Opens the records of a split.
 
         Raises:
-            ValueError: If they are missing, damaged, or not those of the manifest.
+            UserError: If they are missing, damaged, or not those of the manifest.
         """
         examples = RecordExamples(self.data_dir, split)
         expected = self.manifest["splits"].get(split, {}).get("pairs", 0)
         if len(examples) != expected:
-            raise ValueError(
+            raise UserError(
                 f"{self.data_dir} has {len(examples):,} pairs of {split}, its "
                 f"{MANIFEST} counts {expected:,}: they were not written together. Run "
                 "t2t-prepare again."

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.data.examples import Examples, append_eos
+from t2t_keras.errors import UserError
 from t2t_keras.files import atomic_writer
 
 _HEADER_BYTES = 12  # length and its checksum
@@ -103,7 +104,7 @@ class RecordExamples(Examples):
         split: The files' prefix.
 
     Raises:
-        ValueError: If files are missing, or not as they were written: random access
+        UserError: If files are missing, or not as they were written: random access
             cannot check a record's own checksum, so whole files are checked here.
     """
 
@@ -111,12 +112,12 @@ class RecordExamples(Examples):
         directory = Path(directory)
         index_path = _index_path(directory, split)
         if not index_path.is_file():
-            raise ValueError(f"{directory} has no {split} split ({index_path.name}).")
+            raise UserError(f"{directory} has no {split} split ({index_path.name}).")
         try:
             with np.load(index_path) as index:
                 columns = {name: index[name] for name in index.files}
         except Exception as error:  # zipfile, zlib and numpy raise what they like
-            raise ValueError(
+            raise UserError(
                 f"{index_path} is damaged ({error}). Run t2t-prepare again."
             ) from error
         super().__init__(
@@ -131,7 +132,7 @@ class RecordExamples(Examples):
             path = _shard_path(directory, split, i, len(digests))
             if not path.is_file() or _digest(path) != digest:
                 state = "is damaged" if path.is_file() else "is missing"
-                raise ValueError(f"{path} {state}. Run t2t-prepare again.")
+                raise UserError(f"{path} {state}. Run t2t-prepare again.")
             with path.open("rb") as file:
                 self._shards.append(
                     mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

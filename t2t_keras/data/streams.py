@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from t2t_keras.errors import UserError
+
 
 def is_stream(path: str | Path) -> bool:
     """Tells whether a path is there and can be read but once, such as a pipe."""
@@ -31,7 +33,7 @@ class Streams:
         paths: Files of all kinds.
 
     Raises:
-        ValueError: If a stream is named twice.
+        UserError: If a stream is named twice.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
@@ -42,7 +44,7 @@ class Streams:
                 status = os.stat(path)
                 known = named.setdefault((status.st_dev, status.st_ino), path)
                 if path in self._copies or known != path:
-                    raise ValueError(
+                    raise UserError(
                         f"{path} is a stream, which can be read only once, and is "
                         f"named twice{'' if known == path else f', also as {known}'}."
                     )

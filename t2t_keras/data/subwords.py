@@ -20,6 +20,7 @@ from t2t_keras.data.normalization import (
     sentencepiece_normalizer,
 )
 from t2t_keras.data.tokenizer import CleanLines, Tokenizer, clean
+from t2t_keras.errors import UserError
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 _MOST_DISTINCT_WORDS = 100_000
@@ -75,7 +76,7 @@ class SentencePieceTokenizer(Tokenizer):
             normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
-            ValueError: If SentencePiece cannot learn from the text.
+            UserError: If SentencePiece cannot learn from the text.
         """
         import sentencepiece
 
@@ -102,7 +103,7 @@ class SentencePieceTokenizer(Tokenizer):
         except RuntimeError as error:
             if cleaned.error:
                 raise cleaned.error from None
-            raise ValueError(_why_not(vocab_size, error, cleaned.characters)) from error
+            raise UserError(_why_not(vocab_size, error, cleaned.characters)) from error
         learned = model.getvalue()
         if normalization == "identity":
             learned = _with_rules(learned, normalization)
@@ -234,7 +235,7 @@ class WordPieceTokenizer(Tokenizer):
             normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
-            ValueError: If the text has more characters than the vocabulary has room.
+            UserError: If the text has more characters than the vocabulary has room.
         """
         import keras_nlp
 
@@ -242,7 +243,7 @@ class WordPieceTokenizer(Tokenizer):
         counts = collections.Counter(word for line in normal for word in line.split())
         characters = len({character for word in counts for character in word})
         if not counts or vocab_size < characters + len(cls._SPECIAL):
-            raise ValueError(
+            raise UserError(
                 f"No vocabulary of {vocab_size} tokens can be learned from this text: "
                 f"it has {characters} characters. Try another --vocab_size."
             )

@@ -15,6 +15,7 @@ from t2t_keras.data.subwords import (
     WordPieceTokenizer,
 )
 from t2t_keras.data.tokenizer import Tokenizer, clean_line
+from t2t_keras.errors import UserError
 from t2t_keras.files import write_atomically
 
 TOKENIZERS: dict[str, type[Any]] = {
@@ -85,7 +86,7 @@ class TokenizerPair:
             target_normalization: Likewise, to the target side. Default "nmt_nfkc".
 
         Raises:
-            ValueError: If no such vocabulary can be learned from the text.
+            UserError: If no such vocabulary can be learned from the text.
         """
         kind = TOKENIZERS[subword]
         names = source_normalization, target_normalization
@@ -139,12 +140,12 @@ class TokenizerPair:
         """Reads what `save` wrote.
 
         Raises:
-            ValueError: If the directory holds no tokenizer, or a damaged one.
+            UserError: If the directory holds no tokenizer, or a damaged one.
         """
         directory = Path(directory)
         index_path = directory / cls._INDEX
         if not index_path.is_file():
-            raise ValueError(f"{directory} holds no tokenizer ({cls._INDEX}).")
+            raise UserError(f"{directory} holds no tokenizer ({cls._INDEX}).")
         try:
             index = json.loads(index_path.read_text())
             kind = TOKENIZERS[index["subword"]]
@@ -153,7 +154,7 @@ class TokenizerPair:
             names = index.get("models", default)
             sides = [kind((directory / f"{name}.model").read_bytes()) for name in names]
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
-            raise ValueError(
+            raise UserError(
                 f"The tokenizer in {directory} is damaged: {error}"
             ) from error
         return cls(sides[0], sides[-1], index["shared"])

@@ -9,6 +9,7 @@ from t2t_keras.data.corpora import SPLITS, Pair
 from t2t_keras.data.linearized import linearize
 from t2t_keras.data.streams import Streams
 from t2t_keras.data.trees import Tree, read_trees, simplify, tree_files
+from t2t_keras.errors import UserError
 
 
 class TreebankCorpus:
@@ -26,7 +27,7 @@ class TreebankCorpus:
         keep_tags: Whether targets tell each word's part of speech. Default False.
 
     Raises:
-        ValueError: If there are no training trees, or a folder has no file of trees.
+        UserError: If there are no training trees, or a folder has no file of trees.
     """
 
     name = "treebank"
@@ -42,7 +43,7 @@ class TreebankCorpus:
     ) -> None:
         self.source_lang = source_lang
         if not paths.get("train"):
-            raise ValueError("A treebank corpus needs --train_trees.")
+            raise UserError("A treebank corpus needs --train_trees.")
         self._files = {split: tree_files(paths.get(split, ())) for split in SPLITS}
         self._streams = Streams(itertools.chain.from_iterable(self._files.values()))
         self._substitutions = substitutions

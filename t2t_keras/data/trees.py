@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from t2t_keras.data.lines import read_lines
+from t2t_keras.errors import UserError
 
 TOP = "TOP"
 """The label of what holds a whole sentence and is no constituent itself."""
@@ -57,12 +58,12 @@ def tree_files(paths: Iterable[str | Path]) -> list[Path]:
             .trees or .txt, with or without .gz.
 
     Raises:
-        ValueError: If there is no such file or folder, or a folder has no such file.
+        UserError: If there is no such file or folder, or a folder has no such file.
     """
     files: list[Path] = []
     for path in map(Path, paths):
         if not path.exists():
-            raise ValueError(f"No such file or folder: {path}")
+            raise UserError(f"No such file or folder: {path}")
         if not path.is_dir():
             files.append(path)
             continue
@@ -72,7 +73,7 @@ def tree_files(paths: Iterable[str | Path]) -> list[Path]:
             if p.name.lower().endswith(_SUFFIXES) and p.is_file()
         )
         if not found:
-            raise ValueError(
+            raise UserError(
                 f"{path} has no file of trees: none ends in {', '.join(_SUFFIXES)}."
             )
         files += found
@@ -87,7 +88,7 @@ def read_trees(path: str | Path, content: BinaryIO | None = None) -> Iterator[Tr
         content: Where to read it, if not there.
 
     Raises:
-        ValueError: If the brackets do not match, or something is no tree; the message
+        UserError: If the brackets do not match, or something is no tree; the message
             names the file and the line.
     """
     # Of each open bracket: its line, its label, what it holds so far.
@@ -98,13 +99,13 @@ def read_trees(path: str | Path, content: BinaryIO | None = None) -> Iterator[Tr
             if token == "(":
                 open_.append((number, [], []))
                 if len(open_) > MOST_NESTED:
-                    raise ValueError(
+                    raise UserError(
                         f"{path}:{number}: more than {MOST_NESTED} open brackets."
                     )
             elif not open_:
-                raise ValueError(f"{path}:{number}: {token!r} stands in no tree.")
+                raise UserError(f"{path}:{number}: {token!r} stands in no tree.")
             elif token != ")" and open_[-1][2]:
-                raise ValueError(
+                raise UserError(
                     f"{path}:{number}: {token!r} stands beside brackets, in none of "
                     "its own."
                 )
@@ -118,7 +119,7 @@ def read_trees(path: str | Path, content: BinaryIO | None = None) -> Iterator[Tr
                 else:
                     yield tree
     if open_:
-        raise ValueError(f"{path}:{open_[0][0]}: the tree that begins here has no end.")
+        raise UserError(f"{path}:{open_[0][0]}: the tree that begins here has no end.")
 
 
 def _tree(texts: list[str], children: list[Tree], place: str) -> Tree:
@@ -126,7 +127,7 @@ def _tree(texts: list[str], children: list[Tree], place: str) -> Tree:
         return Tree(texts[0] if texts else "", tuple(children))
     if not children and len(texts) == 2:
         return Tree(texts[0], (), texts[1])
-    raise ValueError(
+    raise UserError(
         f"{place}: a bracket holds a label and then either a word or other brackets. "
         f"Received: {' '.join(texts)!r} and {len(children)} brackets"
     )

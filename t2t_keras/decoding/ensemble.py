@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_keras.decoding.constraints import no_padding_or_start
+from t2t_keras.errors import UserError
 from t2t_keras.layers.masks import padding_mask
 from t2t_keras.transformer import Transformer
 
@@ -18,18 +19,18 @@ class Ensemble:
         models: One or more models with vocabularies of the same sizes.
 
     Raises:
-        ValueError: If there are none, or their vocabularies differ in size.
+        UserError: If there are none, or their vocabularies differ in size.
     """
 
     def __init__(self, models: Sequence[Transformer]) -> None:
         if not models:
-            raise ValueError("An ensemble has at least one model. Received: none")
+            raise UserError("An ensemble has at least one model. Received: none")
         sizes = {
             (m.source_embedding.vocab_size, m.target_embedding.vocab_size)
             for m in models
         }
         if len(sizes) > 1:
-            raise ValueError(
+            raise UserError(
                 "The models of an ensemble have one vocabulary. Received sizes: "
                 f"{sorted(sizes)}"
             )

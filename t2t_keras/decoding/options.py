@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from t2t_keras.errors import UserError
+
 
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
@@ -28,7 +30,7 @@ class SearchOptions:
         sample_seed: Of what is drawn, together with the sentence's number. Default 0.
 
     Raises:
-        ValueError: If an argument is out of its range.
+        UserError: If an argument is out of its range.
     """
 
     beam_size: int = 4
@@ -57,21 +59,21 @@ class SearchOptions:
         ):
             value = getattr(self, name)
             if value < least:
-                raise ValueError(f"{name} is at least {least}. Received: {value}")
+                raise UserError(f"{name} is at least {least}. Received: {value}")
         if self.n_best > self.beam_size:
-            raise ValueError(
+            raise UserError(
                 "There are no more hypotheses than beams. Received: "
                 f"n_best={self.n_best}, beam_size={self.beam_size}"
             )
         if 0 < self.max_output_tokens < self.min_length:
-            raise ValueError(
+            raise UserError(
                 "An output cannot be as long as min_length asks. Received: "
                 f"min_length={self.min_length}, "
                 f"max_output_tokens={self.max_output_tokens}"
             )
         if self.no_repeat_ngram == 1:
-            raise ValueError("no_repeat_ngram is 0, or at least 2. Received: 1")
+            raise UserError("no_repeat_ngram is 0, or at least 2. Received: 1")
         if self.temperature <= 0:
-            raise ValueError(f"temperature is positive. Received: {self.temperature}")
+            raise UserError(f"temperature is positive. Received: {self.temperature}")
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p lies in (0, 1]. Received: {self.top_p}")
+            raise UserError(f"top_p lies in (0, 1]. Received: {self.top_p}")

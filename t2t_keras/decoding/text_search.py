@@ -21,6 +21,7 @@ from t2t_keras.decoding.status import (
     OK,
     TOO_LONG,
 )
+from t2t_keras.errors import UserError
 from t2t_keras.tokens import PAD_ID
 from t2t_keras.transformer import Transformer
 
@@ -76,7 +77,7 @@ class TextSearch:
             many tokens.
 
     Raises:
-        ValueError: If no output can be as long as `options` ask for.
+        UserError: If no output can be as long as `options` ask for.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class TextSearch:
         self.max_input_tokens = max_input_tokens
         longest = max_input_tokens + options.max_extra_length
         if options.min_length > longest:
-            raise ValueError(
+            raise UserError(
                 f"min_length is at most max_input_tokens ({max_input_tokens:,}) and "
                 f"max_extra_length ({options.max_extra_length:,}) together, which is "
                 f"the greatest length of an output. Received: {options.min_length:,}"

@@ -14,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
+from t2t_keras.errors import UserError
 from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
 
 Edit = Callable[[Sequence[str]], list[str]]
@@ -139,18 +140,18 @@ def check_flavours(names: Sequence[str]) -> None:
     """Makes sure that there are such scores.
 
     Raises:
-        ValueError: If one is no key of `FLAVOURS`, or there are none.
+        UserError: If one is no key of `FLAVOURS`, or there are none.
     """
     unknown = [name for name in names if name not in FLAVOURS]
     if unknown or not names:
-        raise ValueError(
+        raise UserError(
             f"Scores are {', '.join(FLAVOURS)}. Received: {', '.join(unknown) or names}"
         )
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references) or not references:
-        raise ValueError(
+        raise UserError(
             "Scoring needs as many hypotheses as references, and at least one. "
             f"Received: {len(hypotheses)} hypotheses and {len(references)} references"
         )
@@ -183,7 +184,7 @@ def score_translations(
         tokenizer: Of "bleu" and "bleu_lc", as of `choose_tokenizer`. Default "auto".
 
     Raises:
-        ValueError: If there are not as many references, or none, or no such score or
+        UserError: If there are not as many references, or none, or no such score or
             tokenizer.
     """
     _check_lengths(hypotheses, references)
@@ -226,7 +227,7 @@ def compare_translations(
         tokenizer: Of "bleu" and "bleu_lc", as of `choose_tokenizer`. Default "auto".
 
     Raises:
-        ValueError: As of `score_translations`.
+        UserError: As of `score_translations`.
     """
     _check_lengths(hypotheses, references)
     _check_lengths(baseline, references)

@@ -15,6 +15,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
+from t2t_keras.errors import UserError
+
 AUTO = "auto"
 """Stands for the tokenizer that suits the language."""
 
@@ -72,17 +74,17 @@ def choose_tokenizer(
         references: Text of that language to check the choice by. Default none.
 
     Raises:
-        ValueError: If there is no such tokenizer, or it is wanted by name and cannot
+        UserError: If there is no such tokenizer, or it is wanted by name and cannot
             be loaded.
     """
     if wanted != AUTO:
         if wanted not in BLEU.TOKENIZERS:
-            raise ValueError(
+            raise UserError(
                 f"BLEU tokenizers are {AUTO}, {', '.join(BLEU.TOKENIZERS)}. Received: "
                 f"{wanted!r}"
             )
         if reason := _why_not(wanted):
-            raise ValueError(f"The BLEU tokenizer {wanted} cannot be used: {reason}")
+            raise UserError(f"The BLEU tokenizer {wanted} cannot be used: {reason}")
         return TokenizerChoice(wanted, _mismatch(wanted, references))
     best = _tokenizer_of(lang)
     if best in SPM_MODELS and not _is_downloaded(best):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from t2t_keras.data.trees import Tree, brackets
+from t2t_keras.errors import UserError
 
 _PUNCTUATION = frozenset({",", ":", "``", "''", "."})
 _EQUAL_LABELS = {"PRT": "ADVP"}
@@ -65,19 +66,19 @@ def score_brackets(gold: Iterable[Tree], parsed: Iterable[Tree]) -> BracketScore
         parsed: A parser's trees over the same words, in the same order.
 
     Raises:
-        ValueError: If there are not as many of both, or none, or two trees are not
+        UserError: If there are not as many of both, or none, or two trees are not
             over the same words, which evalb would count as an error and leave out.
     """
     gold, parsed = list(gold), list(parsed)
     if len(gold) != len(parsed) or not gold:
-        raise ValueError(
+        raise UserError(
             "Scoring needs as many parsed as annotated trees, and at least one. "
             f"Received: {len(parsed)} and {len(gold)}"
         )
     sums: collections.Counter[str] = collections.Counter()
     for number, (right, found) in enumerate(zip(gold, parsed, strict=True), 1):
         if right.words() != found.words():
-            raise ValueError(
+            raise UserError(
                 f"The trees of sentence {number} are over different words: "
                 f"{' '.join(found.words())!r} and {' '.join(right.words())!r}"
             )

@@ -17,6 +17,7 @@ from t2t_keras.decoding.text_search import (
     TextSearch,
     is_searched,
 )
+from t2t_keras.errors import UserError
 from t2t_keras.export.row_independence import mark_rows_independent
 from t2t_keras.tokens import PAD_ID
 from t2t_keras.transformer import Transformer
@@ -57,7 +58,7 @@ class TranslationServable:
             models compute in their own dtype all the same. Default "float32".
 
     Raises:
-        ValueError: If an argument is out of its range.
+        UserError: If an argument is out of its range.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class TranslationServable:
         weights_dtype: str = "float32",
     ) -> None:
         if weights_dtype not in WEIGHT_DTYPES:
-            raise ValueError(
+            raise UserError(
                 f"weights_dtype is one of {WEIGHT_DTYPES}. Received: {weights_dtype!r}"
             )
         self._best, self._all = (
@@ -237,7 +238,7 @@ def stored(variable: keras.Variable, dtype: str) -> tf.Tensor:
         dtype: One of `WEIGHT_DTYPES`.
 
     Raises:
-        ValueError: If a value is too large for the dtype.
+        UserError: If a value is too large for the dtype.
     """
     value = tf.convert_to_tensor(variable.value)
     if not value.dtype.is_floating:
@@ -246,7 +247,7 @@ def stored(variable: keras.Variable, dtype: str) -> tf.Tensor:
     # What is not finite here is no fault of the dtype.
     fits = tf.math.is_finite(smaller) | ~tf.math.is_finite(value)
     if not bool(tf.reduce_all(fits)):
-        raise ValueError(
+        raise UserError(
             f"{variable.path} holds values that {dtype} cannot; use bfloat16."
         )
     return smaller

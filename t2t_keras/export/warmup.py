@@ -7,6 +7,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
+from t2t_keras.errors import UserError
+
 WARMUP_PATH = Path("assets.extra") / "tf_serving_warmup_requests"
 """Where TensorFlow Serving looks for them, inside a version's directory."""
 
@@ -38,7 +40,7 @@ def read_warmup(version_dir: Path) -> Iterator[predict_pb2.PredictRequest]:
     """Yields the requests to Predict of a version, of which there may be none.
 
     Raises:
-        ValueError: If the file is damaged, or holds too many.
+        UserError: If the file is damaged, or holds too many.
     """
     for log in read_warmup_logs(version_dir):
         if log.HasField("predict_log"):
@@ -51,7 +53,7 @@ def read_warmup_logs(
     """Yields the logged requests to all methods, as they are in the file.
 
     Raises:
-        ValueError: If the file is damaged, or holds too many.
+        UserError: If the file is damaged, or holds too many.
     """
     path = version_dir / WARMUP_PATH
     if not path.is_file():
@@ -59,7 +61,7 @@ def read_warmup_logs(
     try:
         for number, record in enumerate(tf.data.TFRecordDataset(str(path))):
             if number == _MOST_RECORDS:
-                raise ValueError(f"{path} holds more than {_MOST_RECORDS} requests.")
+                raise UserError(f"{path} holds more than {_MOST_RECORDS} requests.")
             yield prediction_log_pb2.PredictionLog.FromString(record.numpy())
     except (tf.errors.OpError, DecodeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+        raise UserError(f"{path} is damaged: {error}") from error

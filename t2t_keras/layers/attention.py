@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.dot_product import (
     scaled_dot_product_attention,
     windowed_attention,
@@ -59,10 +60,11 @@ class MultiHeadAttention(TracedOutputs, keras.layers.Layer):
         the keys and values that were attended to.
 
     Raises:
-        ValueError: If `num_heads` does not divide `d_model` and `d_k` is not given,
-            `attention_window` is below 1 or is given for attention to a memory, a
-            layer is called in both ways, or a call argument has the wrong shape or
-            the mask the wrong dtype.
+        UserError: If `num_heads` does not divide `d_model` and `d_k` is not given, or
+            `attention_window` is below 1.
+        ValueError: If `attention_window` is given for attention to a memory, a layer
+            is called in both ways, or a call argument has the wrong shape or the mask
+            the wrong dtype.
     """
 
     def __init__(
@@ -79,11 +81,11 @@ class MultiHeadAttention(TracedOutputs, keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         if attention_window is not None and attention_window < 1:
-            raise ValueError(
+            raise UserError(
                 f"attention_window is at least 1. Received: {attention_window}"
             )
         if d_k is None and d_model % num_heads:
-            raise ValueError(
+            raise UserError(
                 "Without d_k, d_model must be a multiple of num_heads. "
                 f"Received: d_model={d_model}, num_heads={num_heads}"
             )

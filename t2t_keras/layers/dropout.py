@@ -5,6 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
+
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Dropout(keras.layers.Layer):
@@ -28,17 +30,17 @@ class Dropout(keras.layers.Layer):
         A tensor of the shape and dtype of `inputs`.
 
     Raises:
-        ValueError: If `rate` is outside [0, 1), or so close to 1 that 1 / (1 - rate)
+        UserError: If `rate` is outside [0, 1), or so close to 1 that 1 / (1 - rate)
             overflows the compute dtype.
     """
 
     def __init__(self, rate: float, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
-            raise ValueError(f"A dropout rate lies in [0, 1). Received: rate={rate}")
+            raise UserError(f"A dropout rate lies in [0, 1). Received: rate={rate}")
         largest = float(tf.as_dtype(self.compute_dtype).max)
         if 1 / (1 - rate) > largest:
-            raise ValueError(
+            raise UserError(
                 "A dropout rate must be low enough that 1 / (1 - rate) is at most "
                 f"{largest:g} in {self.compute_dtype}. Received: rate={rate}"
             )

@@ -21,7 +21,7 @@ class ConfigFile:
         report: Is told of what happens, a line at a time.
 
     Raises:
-        ValueError: If it cannot be read.
+        UserError: If it cannot be read.
     """
 
     def __init__(self, path: str | Path, report: Callable[[str], None]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import grpc
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.grpc_gate import Gate
 from t2t_keras.server.tls import ServerTls
 
@@ -34,7 +35,7 @@ def grpc_server(
         tls: Encryption; None for none.
 
     Raises:
-        ValueError: If the port cannot be listened on.
+        UserError: If the port cannot be listened on.
     """
     chosen: dict[str, int | str] = {
         "grpc.max_receive_message_length": max_message_bytes,
@@ -59,5 +60,5 @@ def grpc_server(
             else:
                 server.add_insecure_port(address)
         except RuntimeError as error:
-            raise ValueError(f"{address} cannot be listened on: {error}") from error
+            raise UserError(f"{address} cannot be listened on: {error}") from error
     return server

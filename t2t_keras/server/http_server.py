@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.http_body import reading_to_end
 from t2t_keras.server.http_connections import Connection, Connections, Tls
 from t2t_keras.server.http_protocol import HttpProtocol
@@ -26,7 +27,7 @@ def listen(host: str, port: int) -> socket.socket | None:
         The socket, or None without a port.
 
     Raises:
-        ValueError: If the port cannot be bound.
+        UserError: If the port cannot be bound.
     """
     if not port:
         return None
@@ -39,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket | None:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise ValueError(f"{host}:{port} cannot be listened on: {error}") from error
+        raise UserError(f"{host}:{port} cannot be listened on: {error}") from error
     return listening
 
 

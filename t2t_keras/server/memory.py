@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_keras.errors import UserError
+
 READING = 20
 """Times its bytes that a message takes while it is read, large ones in turn."""
 
@@ -48,7 +50,7 @@ def divided(
         max_response_bytes: Maximum number of bytes of an answer.
 
     Raises:
-        ValueError: If `megabytes` are too few for a small model and a request.
+        UserError: If `megabytes` are too few for a small model and a request.
     """
     total = megabytes << 20 if megabytes else available() * _DEFAULT_PERCENT // 100
     taken = _resident()
@@ -60,7 +62,7 @@ def divided(
     tensors = total - fixed - requests
     if tensors < _LEAST_TENSORS and megabytes:
         least = (fixed + request + _LEAST_TENSORS >> 20) + 1
-        raise ValueError(
+        raise UserError(
             f"--max_memory_mb is at least {least:,}: the server takes {taken >> 20:,} "
             f"before it loads a model, and has to read requests of "
             f"{max_request_bytes:,} bytes and to compute answers of "

@@ -10,6 +10,7 @@ import grpc
 from grpc_health.v1 import health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.grpc_gate import Gate
 from t2t_keras.server.grpc_server import grpc_server
 from t2t_keras.server.grpc_service import ModelService, PredictionService
@@ -52,7 +53,7 @@ async def serve(
         would hold up the end of the process.
 
     Raises:
-        ValueError: If a port is taken.
+        UserError: If a port is taken.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,7 +80,7 @@ async def serve(
         while not http.started and not serving.done():
             await asyncio.sleep(0.01)
         if serving.done():
-            raise ValueError(
+            raise UserError(
                 f"{options.host}:{options.rest_api_port} cannot be listened on: "
                 f"{serving.exception() or 'another server does'}"
             )

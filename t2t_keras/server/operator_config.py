@@ -17,6 +17,7 @@ from google.protobuf import (
 )
 from google.protobuf.message import Message
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.prometheus import PATH as METRICS_PATH
 from t2t_keras.server.tls import ServerTls
 
@@ -104,17 +105,17 @@ def read_text_message(
         The message.
 
     Raises:
-        ValueError: If the file cannot be read, or holds something else.
+        UserError: If the file cannot be read, or holds something else.
     """
     try:
         return text_format.Parse(Path(path).read_text(encoding="utf-8"), message)
     except text_format.ParseError as error:
         where = f"line {error.GetLine()}, column {error.GetColumn()}"
-        raise ValueError(
+        raise UserError(
             f"{path} is no {message.DESCRIPTOR.name}: {where if is_secret else error}"
         ) from None
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+        raise UserError(f"{path} cannot be read: {error}") from None
 
 
 def read_batching(path: str | Path) -> tuple[dict[str, int], list[str]]:
@@ -124,7 +125,7 @@ def read_batching(path: str | Path) -> tuple[dict[str, int], list[str]]:
         Arguments of `Batcher`, and the names of fields that mean nothing to it.
 
     Raises:
-        ValueError: If the file cannot be read, or a value is out of its range.
+        UserError: If the file cannot be read, or a value is out of its range.
     """
     message: Any = read_text_message(path, MESSAGES["BatchingParameters"]())
     found, ignored = {}, []
@@ -132,7 +133,7 @@ def read_batching(path: str | Path) -> tuple[dict[str, int], list[str]]:
         if field.name not in _LEAST:
             ignored.append(field.name)
         elif value.value < _LEAST[field.name]:
-            raise ValueError(
+            raise UserError(
                 f"{path}: {field.name} is at least {_LEAST[field.name]}. Received: "
                 f"{value.value}"
             )
@@ -148,12 +149,12 @@ def read_metrics_path(path: str | Path) -> str | None:
         Where metrics are shown over REST, or None for nowhere.
 
     Raises:
-        ValueError: If the file cannot be read, or the path is none.
+        UserError: If the file cannot be read, or the path is none.
     """
     message: Any = read_text_message(path, MESSAGES["MonitoringConfig"]())
     config = message.prometheus_config
     if config.path and not config.path.startswith("/"):
-        raise ValueError(
+        raise UserError(
             f"{path}: the path of prometheus_config begins with a slash. Received: "
             f"{config.path!r}"
         )
@@ -164,13 +165,13 @@ def read_ssl(path: str | Path) -> ServerTls:
     """Reads a file of SSLConfig.
 
     Raises:
-        ValueError: If the file cannot be read, or lacks what it needs.
+        UserError: If the file cannot be read, or lacks what it needs.
     """
     message: Any = read_text_message(path, MESSAGES["SSLConfig"](), is_secret=True)
     if not message.server_cert or not message.server_key:
-        raise ValueError(f"{path}: server_cert and server_key are both needed.")
+        raise UserError(f"{path}: server_cert and server_key are both needed.")
     if message.client_verify and not message.custom_ca:
-        raise ValueError(f"{path}: client_verify needs custom_ca.")
+        raise UserError(f"{path}: client_verify needs custom_ca.")
     try:
         return ServerTls(
             message.server_cert.encode(),
@@ -178,4 +179,4 @@ def read_ssl(path: str | Path) -> ServerTls:
             message.custom_ca.encode() if message.client_verify else None,
         )
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise UserError(f"{path}: {error}") from error

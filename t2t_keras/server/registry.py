@@ -14,6 +14,7 @@ from tensorflow_serving.config.model_server_config_pb2 import (
     ModelServerConfig,
 )
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.model_config import check_inside, checked_models, resolved
 from t2t_keras.server.model_set import ModelSet
 from t2t_keras.server.model_version import Status, Version
@@ -57,7 +58,7 @@ class Registry:
             limit. Default 0.
 
     Raises:
-        ValueError: If the configuration is wrong.
+        UserError: If the configuration is wrong.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Registry:
             self._roots = {resolved(path) for path in paths}
             self._set.take(models)
         except ServingError as error:
-            raise ValueError(error.message) from error
+            raise UserError(error.message) from error
         self._waiting.append(_Order(models, Future()))
 
     def start(self) -> "Future[None]":

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.prometheus import PATH as METRICS_PATH
 from t2t_keras.server.tls import ServerTls
 
@@ -37,7 +38,7 @@ class ServerOptions:
         token: What requests must carry; None for nothing.
 
     Raises:
-        ValueError: If options do not go together, or a file cannot be read.
+        UserError: If options do not go together, or a file cannot be read.
     """
 
     host: str = "127.0.0.1"
@@ -63,13 +64,13 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         if not (self.port or self.rest_api_port or self.grpc_socket_path):
-            raise ValueError("port and rest_api_port are both 0: nothing to listen on.")
+            raise UserError("port and rest_api_port are both 0: nothing to listen on.")
         if bool(self.tls_certificate) != bool(self.tls_key):
-            raise ValueError("tls_certificate and tls_key go together.")
+            raise UserError("tls_certificate and tls_key go together.")
         if self.tls_client_ca and not self.tls_key:
-            raise ValueError("tls_client_ca goes with tls_certificate and tls_key.")
+            raise UserError("tls_client_ca goes with tls_certificate and tls_key.")
         if self.tls_key and self.grpc_tls:
-            raise ValueError("Either tls_certificate and tls_key, or grpc_tls.")
+            raise UserError("Either tls_certificate and tls_key, or grpc_tls.")
         if self.tls_certificate and self.tls_key:
             of_all = ServerTls.of_files(
                 self.tls_certificate, self.tls_key, self.tls_client_ca

@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 
 from t2t_keras.certificates import load_pair
+from t2t_keras.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class ServerTls:
             none.
 
     Raises:
-        ValueError: If they cannot be used, or do not belong together.
+        UserError: If they cannot be used, or do not belong together.
     """
 
     certificate: bytes
@@ -41,7 +42,7 @@ class ServerTls:
             try:
                 context.load_verify_locations(cadata=self.client_ca.decode("ascii"))
             except (OSError, ValueError) as error:
-                raise ValueError(
+                raise UserError(
                     f"The certificate authority of clients is none: {error}"
                 ) from error
 
@@ -52,7 +53,7 @@ class ServerTls:
         """Reads the files.
 
         Raises:
-            ValueError: If they cannot be read or used.
+            UserError: If they cannot be read or used.
         """
         try:
             return cls(
@@ -61,7 +62,7 @@ class ServerTls:
                 Path(client_ca).read_bytes() if client_ca else None,
             )
         except (OSError, ValueError) as error:
-            raise ValueError(
+            raise UserError(
                 f"{error}. Received: {certificate}, {key}, {client_ca}"
             ) from error
 

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from t2t_keras.errors import UserError
+
 
 def versions_of(base: str | Path) -> dict[int, Path]:
     """Finds the versions in a base directory, as TensorFlow Serving does.
@@ -42,14 +44,14 @@ def new_version(base: str | Path, version: int = 0) -> Iterator[Path]:
         The directory to write to. If the block raises, nothing is left behind.
 
     Raises:
-        ValueError: If there is that version already, or the base is no directory.
+        UserError: If there is that version already, or the base is no directory.
     """
     base = Path(base)
     try:
         base.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.mkdtemp(dir=base, prefix=".exporting-")
     except OSError as error:
-        raise ValueError(f"{base} cannot be written to: {error}") from error
+        raise UserError(f"{base} cannot be written to: {error}") from error
     try:
         _check_free(base, version)
         yield Path(temporary)
@@ -64,7 +66,7 @@ def new_version(base: str | Path, version: int = 0) -> Iterator[Path]:
 
 def _check_free(base: Path, version: int) -> None:
     if version in versions_of(base):
-        raise ValueError(
+        raise UserError(
             f"{base} has a version {version} already. Versions are not replaced; "
             "leave --version out for the next one."
         )

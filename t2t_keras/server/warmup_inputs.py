@@ -17,7 +17,7 @@ def warmup_inputs(version_dir: Path) -> Iterator[tuple[str, Arrays]]:
         A signature's name, empty for the default, and its inputs.
 
     Raises:
-        ValueError: If the file is damaged, or holds too many.
+        UserError: If the file is damaged, or holds too many.
     """
     for log in read_warmup_logs(version_dir):
         kind = log.WhichOneof("log_type")

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t_keras.errors import UserError
 from t2t_keras.files import atomic_writer
 
 _NAMES = "names"
@@ -24,7 +25,7 @@ def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
         np.savez(file, **arrays, **{_NAMES: names})  # type: ignore[arg-type]
 
 
-class DamagedCheckpoint(ValueError):
+class DamagedCheckpoint(UserError):
     """A file that does not hold what was written to it."""
 
 
@@ -39,7 +40,7 @@ def load_arrays(
 
     Raises:
         DamagedCheckpoint: If the file is damaged.
-        ValueError: If it is missing.
+        UserError: If it is missing.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -47,7 +48,7 @@ def load_arrays(
                 return {name: archive[name] for name in {*names} & {*archive.files}}
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
-        raise ValueError(f"No such checkpoint: {path}") from error
+        raise UserError(f"No such checkpoint: {path}") from error
     except OSError as error:
         if error.errno in (None, errno.EINVAL):  # Sent to a place that is none.
             raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
@@ -77,13 +78,13 @@ def assign_arrays(
         origin: The file's name, for the message.
 
     Raises:
-        ValueError: If a variable is missing or has another shape.
+        UserError: If a variable is missing or has another shape.
     """
     variables = list(variables)
     for variable in variables:
         array = arrays.get(variable.path)
         if array is None or array.shape != tuple(variable.shape):
-            raise ValueError(
+            raise UserError(
                 f"{origin} was made by another model: {variable.path} should have the "
                 f"shape {tuple(variable.shape)}, but "
                 + ("is missing." if array is None else f"has {array.shape}.")

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.training.arrays import load_arrays
 
 
@@ -21,11 +22,11 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
         as a counter, is that of the last file. All arrays keep their dtypes.
 
     Raises:
-        ValueError: If there are no paths, a file is damaged, or the files are of
+        UserError: If there are no paths, a file is damaged, or the files are of
             different models.
     """
     if not paths:
-        raise ValueError("There is no checkpoint to average.")
+        raise UserError("There is no checkpoint to average.")
     total: dict[str, np.ndarray] = {}
     last: dict[str, np.ndarray] = {}
     for path in paths:
@@ -36,7 +37,7 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
         }
         shapes = {name: array.shape for name, array in arrays.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
-            raise ValueError(f"{path} is of another model than {paths[0]}.")
+            raise UserError(f"{path} is of another model than {paths[0]}.")
         for name, array in arrays.items():
             if not np.issubdtype(array.dtype, np.floating):
                 total[name] = array
@@ -66,12 +67,12 @@ class ExponentialAverage:
         decay: Share of the average that a step keeps, 0 < decay < 1.
 
     Raises:
-        ValueError: If `decay` is out of its range.
+        UserError: If `decay` is out of its range.
     """
 
     def __init__(self, variables: Sequence[keras.Variable], decay: float) -> None:
         if not 0 < decay < 1:
-            raise ValueError(f"ema_decay lies between 0 and 1. Received: {decay}")
+            raise UserError(f"ema_decay lies between 0 and 1. Received: {decay}")
         self.decay = decay
         self._of = list(variables)
         self.variables = [

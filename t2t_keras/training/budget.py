@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from t2t_keras.errors import UserError
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingBudget:
@@ -15,7 +17,7 @@ class TrainingBudget:
             limit.
 
     Raises:
-        ValueError: If there is no limit at all, or one is not positive.
+        UserError: If there is no limit at all, or one is not positive.
     """
 
     steps: int | None = None
@@ -26,7 +28,7 @@ class TrainingBudget:
     def __post_init__(self) -> None:
         limits = [x for x in dataclasses.astuple(self) if x is not None]
         if not limits or min(limits) <= 0:
-            raise ValueError(
+            raise UserError(
                 f"Training needs a limit, and a positive one. Received: {self}"
             )
 

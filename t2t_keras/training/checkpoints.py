@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t_keras.errors import UserError
 from t2t_keras.training.arrays import (
     DamagedCheckpoint,
     assign_arrays,
@@ -176,7 +177,7 @@ class CheckpointStore:
             Its step, or None if there is no checkpoint.
 
         Raises:
-            ValueError: If there are checkpoints, but all of them are damaged or lack
+            UserError: If there are checkpoints, but all of them are damaged or lack
                 their state; so too ever after, until somebody removes them.
         """
         damaged: list[Path] = []
@@ -212,7 +213,7 @@ class CheckpointStore:
         return damaged
 
     def _refuse_remains(self) -> None:
-        """Raises a `ValueError` if there are checkpoints, none of which is whole."""
+        """Raises a `UserError` if there are checkpoints, none of which is whole."""
         damaged = any(self.directory.glob("*.damaged"))
         steps = self.steps()
         if not damaged and not steps:
@@ -228,13 +229,13 @@ class CheckpointStore:
                 f" To start a new training from the weights of step {steps[-1]:,}, "
                 f"pass --init_from={self.directory.parent} and another --model_dir."
             )
-        raise ValueError(f"{reason} To start over here, remove {self.directory}.")
+        raise UserError(f"{reason} To start over here, remove {self.directory}.")
 
     def progress(self, step: int) -> dict[str, Any]:
         """Returns the `progress` that was saved with a checkpoint.
 
         Raises:
-            ValueError: If there is none, or it is damaged.
+            UserError: If there is none, or it is damaged.
         """
         return json.loads(
             str(load_arrays(self.state_path(step), [_PROGRESS])[_PROGRESS])
@@ -257,7 +258,7 @@ class CheckpointStore:
             The `progress` that was saved.
 
         Raises:
-            ValueError: If there is no such checkpoint, or it is another model's.
+            UserError: If there is no such checkpoint, or it is another model's.
         """
         weights = load_arrays(self.weights_path(step))
         state = load_arrays(self.state_path(step))

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.tokens import PAD_ID
 
 
@@ -162,8 +163,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         A scalar, in nats a token.
 
     Raises:
-        ValueError: If `label_smoothing` is outside [0, 1), or `sample_weight` has the
-            wrong shape.
+        UserError: If `label_smoothing` is outside [0, 1).
+        ValueError: If `y_pred` or `sample_weight` has the wrong shape.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         kwargs["reduction"] = "mean_with_sample_weight"
         super().__init__(name=name, **kwargs)
         if not 0 <= label_smoothing < 1:
-            raise ValueError(
+            raise UserError(
                 f"label_smoothing lies in [0, 1). Received: {label_smoothing}"
             )
         self.label_smoothing = label_smoothing

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.tokens import BOS_ID, PAD_ID
 from t2t_keras.training.losses import (
     divergence,
@@ -31,19 +32,19 @@ class Objective:
         passes: How often a sentence goes through the model, 1 or 2.
 
     Raises:
-        ValueError: If an argument is out of its range.
+        UserError: If an argument is out of its range.
     """
 
     def __init__(
         self, label_smoothing: float = 0.1, r_drop: float | None = None
     ) -> None:
         if not 0 <= label_smoothing < 1:
-            raise ValueError(
+            raise UserError(
                 "label_smoothing is at least 0 and below 1. Received: "
                 f"{label_smoothing}"
             )
         if r_drop is not None and r_drop <= 0:
-            raise ValueError(
+            raise UserError(
                 f"r_drop is positive, or None for one prediction. Received: {r_drop}"
             )
         self.label_smoothing = label_smoothing

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
+
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -25,14 +27,14 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         The learning rate, float32.
 
     Raises:
-        ValueError: If `warmup_steps` is below 1.
+        UserError: If `warmup_steps` is below 1.
     """
 
     def __init__(
         self, d_model: int, warmup_steps: int = 4000, learning_rate: float = 1.0
     ) -> None:
         if warmup_steps < 1:
-            raise ValueError(f"warmup_steps is at least 1. Received: {warmup_steps}")
+            raise UserError(f"warmup_steps is at least 1. Received: {warmup_steps}")
         self.d_model = d_model
         self.warmup_steps = warmup_steps
         self.learning_rate = learning_rate

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_keras.cores import pool_threads
+from t2t_keras.errors import UserError
 
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
@@ -39,16 +40,16 @@ def make_strategy(
         tpu: Name or address of the TPU. Default: the environment's own.
 
     Raises:
-        ValueError: If the arguments do not fit each other or the machine.
+        UserError: If the arguments do not fit each other or the machine.
     """
     if strategy not in STRATEGIES:
-        raise ValueError(f"strategy is one of {STRATEGIES}. Received: {strategy!r}")
+        raise UserError(f"strategy is one of {STRATEGIES}. Received: {strategy!r}")
     if devices < 0:
-        raise ValueError(f"devices is at least 0. Received: {devices}")
+        raise UserError(f"devices is at least 0. Received: {devices}")
     cluster = _cluster(workers, worker_index)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and devices > len(gpus):
-        raise ValueError(f"There are {len(gpus)} GPUs. Received: devices={devices}")
+        raise UserError(f"There are {len(gpus)} GPUs. Received: devices={devices}")
     number = devices or max(1, len(gpus))
     if strategy == "auto":
         strategy = "multi_worker" if cluster else "mirrored" if number > 1 else "one"
@@ -57,12 +58,12 @@ def make_strategy(
     if strategy == "multi_worker":
         return _multi_worker_strategy(cluster, number, bool(gpus))
     if cluster:
-        raise ValueError(
+        raise UserError(
             f"With workers, strategy is multi_worker or auto. Received: {strategy!r}"
         )
     if strategy == "one":
         if devices > 1:
-            raise ValueError(f"strategy=one has one device. Received: {devices}")
+            raise UserError(f"strategy=one has one device. Received: {devices}")
         return tf.distribute.get_strategy()
     if not gpus:
         _divide_cpu(number)
@@ -89,16 +90,16 @@ def _cluster(workers: Sequence[str], worker_index: int) -> dict[str, Any] | None
     """Returns addresses and place of this worker, from arguments or TF_CONFIG."""
     if workers:
         if not 0 <= worker_index < len(workers):
-            raise ValueError(
+            raise UserError(
                 f"worker_index is a place among the {len(workers)} workers, from 0. "
                 f"Received: {worker_index}"
             )
         for address in workers:
             host, _, port = address.rpartition(":")
             if not host or not port.isdecimal():
-                raise ValueError(f"A worker is host:port. Received: {address!r}")
+                raise UserError(f"A worker is host:port. Received: {address!r}")
         if len(set(workers)) < len(workers):
-            raise ValueError(f"A worker is named twice. Received: {list(workers)}")
+            raise UserError(f"A worker is named twice. Received: {list(workers)}")
         return {"workers": list(workers), "index": worker_index}
     text = os.environ.get("TF_CONFIG", "")
     if not text:
@@ -110,7 +111,7 @@ def _cluster(workers: Sequence[str], worker_index: int) -> dict[str, Any] | None
         workers = [str(address) for address in config["cluster"]["worker"]]
         worker_index = int(config["task"]["index"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
+        raise UserError(
             'TF_CONFIG should read like {"cluster": {"worker": ["host:port", ...]}, '
             f'"task": {{"type": "worker", "index": 0}}}} ({error!r}). Received: {text}'
         ) from error
@@ -141,12 +142,12 @@ def _multi_worker_strategy(
     cluster: dict[str, Any] | None, number: int, has_gpus: bool
 ) -> tf.distribute.Strategy:
     if not cluster:
-        raise ValueError(
+        raise UserError(
             "strategy=multi_worker needs the addresses of the workers: workers and "
             "worker_index, or TF_CONFIG."
         )
     if number > 1 and not has_gpus:
-        raise ValueError(
+        raise UserError(
             "A worker without GPUs is one replica: start more workers. Received: "
             f"devices={number}"
         )
@@ -165,7 +166,7 @@ def _tpu_strategy(tpu: str) -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError) as error:
-        raise ValueError(f"There is no TPU {tpu!r} here: {error}") from error
+        raise UserError(f"There is no TPU {tpu!r} here: {error}") from error
     return tf.distribute.TPUStrategy(resolver)
 
 

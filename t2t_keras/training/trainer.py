@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.training.averaging import ExponentialAverage
 from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.metrics import FIELDS, token_metrics
@@ -64,7 +65,7 @@ class Trainer:
         ema: The `ExponentialAverage`, or None.
 
     Raises:
-        ValueError: If an argument is out of its range.
+        UserError: If an argument is out of its range.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class Trainer:
         ema_decay: float | None = None,
     ) -> None:
         if clip_norm is not None and clip_norm <= 0:
-            raise ValueError(
+            raise UserError(
                 f"clip_norm is positive, or None for no clipping. Received: {clip_norm}"
             )
         if accumulate < 1:
-            raise ValueError(f"accumulate is at least 1. Received: {accumulate}")
+            raise UserError(f"accumulate is at least 1. Received: {accumulate}")
         self.model = model
         self.optimizer = optimizer
         self.objective = objective or Objective()

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import keras
 import numpy as np
 
+from t2t_keras.errors import UserError
+
 
 def warm_start(
     variables: Iterable[keras.Variable],
@@ -25,7 +27,7 @@ def warm_start(
         The paths of the variables that found nothing that fits.
 
     Raises:
-        ValueError: If no matrix fits at all.
+        UserError: If no matrix fits at all.
     """
     variables = list(variables)
     unmatched = []
@@ -42,7 +44,7 @@ def warm_start(
         unmatched.append(variable.path)
     # A bias here and there may fit by chance.
     if all(v.path in unmatched for v in variables if len(v.shape) > 1):
-        raise ValueError(
+        raise UserError(
             "Not one matrix has the name and the shape of one of this model: was the "
             "other trained with another d_model?"
         )
