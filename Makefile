@@ -12,7 +12,7 @@ ALL_TESTS := --override-ini=addopts="-ra --import-mode=importlib"
 $(SETUP): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --progress-bar off --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install --progress-bar off --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 demo: $(SETUP)
@@ -53,7 +53,7 @@ format: $(SETUP)
 # Writes the exact versions that the Makefile installs, from the ranges in setup.py.
 constraints:
 	rm -rf .build/constraints && $(PYTHON) -m venv .build/constraints
-	.build/constraints/bin/python -m pip install --quiet ".[test]"
+	.build/constraints/bin/python -m pip install --quiet ".[dev]"
 	.build/constraints/bin/python -m pip freeze --all --exclude pip --exclude t2t-keras > constraints.txt
 
 clean:

@@ -4,6 +4,7 @@
 as top-level names they would clash with other distributions on PyPI.
 """
 
+from itertools import chain
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -25,6 +26,64 @@ STAGES = (
     "serve",
     "request",
 )
+
+# What training, decoding, scores and exports need.
+CORE = [
+    "tensorflow>=2.21,<2.22",
+    "tensorflow-text>=2.21,<2.22",
+    "tensorflow-datasets>=4.9.9,<5",
+    "keras-nlp>=0.32,<0.33",
+    "sacrebleu>=2.5,<3",
+    "absl-py>=2.3,<3",
+    # Learns BPE and unigram vocabularies; keras-nlp brings it.
+    "sentencepiece>=0.2.3,<0.3",
+    # tf.summary writes the logs of training with it.
+    "tensorboard>=2.21,<2.22",
+    # The protocol buffers of warm-up requests, and nothing else.
+    "tensorflow-serving-api>=2.19,<3",
+    # tensorflow-datasets imports it without saying so.
+    "importlib_resources>=6,<8",
+    # TensorFlow and tensorflow-datasets bring these, in wider ranges.
+    "keras>=3.15,<3.16",
+    "numpy>=2,<3",
+    "protobuf>=6",
+    "tqdm>=4.66,<5",
+]
+
+# What single stages need; t2t_keras/extras.py names it to those who lack it.
+EXTRAS = {
+    # t2t-serve.
+    "server": [
+        "grpcio>=1.74,<2",
+        "grpcio-health-checking>=1.74,<2",
+        "starlette>=1,<2",
+        "uvicorn>=0.40,<1",
+        "h11>=0.16,<0.17",
+        "prometheus-client>=0.22,<1",
+    ],
+    # t2t-request. TensorFlow brings both, in wider ranges.
+    "client": ["grpcio>=1.74,<2", "urllib3>=2.2,<3"],
+    # The pictures of t2t-visualize and t2t-complexity.
+    "visualize": ["matplotlib>=3.9,<4"],
+    # The embedded corpus.
+    "cldr": ["babel>=2.17,<3", "num2words>=0.5.14,<0.6"],
+    # The scores bleu_moses and bleu_moses_split.
+    "moses": ["sacremoses>=0.2,<0.3"],
+}
+
+ALL = sorted(set(chain.from_iterable(EXTRAS.values())))
+
+# What `make test` needs besides.
+TOOLS = [
+    "pytest>=9,<10",
+    "pytest-xdist>=3.8,<4",
+    "pyyaml>=6,<7",
+    "PYEVALB>=0.1.3,<0.2",
+    "selenium>=4.30,<5",
+    "ruff>=0.14",
+    "mypy>=1.18",
+    "setuptools>=77",
+]
 
 setup(
     name="t2t-keras",
@@ -71,47 +130,13 @@ setup(
         "t2t_keras.pipelines": "pipelines",
     },
     package_data={"t2t_keras": ["py.typed", "analysis/page/*", "server/page/*"]},
-    install_requires=[
-        "tensorflow>=2.21,<2.22",
-        "tensorflow-text>=2.21,<2.22",
-        "keras>=3.15,<3.16",
-        "keras-nlp>=0.32,<0.33",
-        "numpy>=2,<3",
-        "tensorflow-datasets>=4.9.9,<5",
-        # tensorflow-datasets imports it without saying so.
-        "importlib_resources>=6,<8",
-        "tensorboard>=2.21,<2.22",
-        "sacrebleu>=2.5,<3",
-        "sacremoses>=0.2,<0.3",
-        "sentencepiece>=0.2.3,<0.3",
-        "babel>=2.17,<3",
-        "num2words>=0.5.14,<0.6",
-        "tqdm>=4.66,<5",
-        "matplotlib>=3.9,<4",
-        "absl-py>=2.3,<3",
-        "protobuf>=6",
-        "tensorflow-serving-api>=2.19,<3",
-        "grpcio>=1.74,<2",
-        "grpcio-health-checking>=1.74,<2",
-        "starlette>=1,<2",
-        "uvicorn>=0.40,<1",
-        "h11>=0.16,<0.17",
-        "prometheus-client>=0.22,<1",
-        "urllib3>=2.2,<3",
-    ],
+    install_requires=CORE,
     extras_require={
+        **EXTRAS,
+        "all": ALL,
         # CUDA, cuDNN and NCCL, which TensorFlow needs to see NVIDIA's GPUs.
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": [
-            "pytest>=9,<10",
-            "pytest-xdist>=3.8,<4",
-            "pyyaml>=6,<7",
-            "PYEVALB>=0.1.3,<0.2",
-            "selenium>=4.30,<5",
-            "ruff>=0.14",
-            "mypy>=1.18",
-            "setuptools>=77",
-        ],
+        "dev": ALL + TOOLS,
     },
     entry_points={
         "console_scripts": [

@@ -34,8 +34,10 @@ def main() -> None:
     """Runs the stage."""
     from t2t_keras.analysis.complexity_plot import draw_complexity
     from t2t_keras.analysis.layer_complexity import measure
+    from t2t_keras.extras import require_extra
     from t2t_keras.files import directory_at, write_atomically
 
+    require_extra("visualize", "t2t-complexity")
     lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
     settings = {
         "window": FLAGS.window,

@@ -48,9 +48,9 @@ def main() -> None:
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.export.model_card import EXTRA, model_card, write_card
     from t2t_keras.export.servable import TranslationServable
+    from t2t_keras.export.version_dirs import new_version, versions_of
     from t2t_keras.export.warmup import write_warmup
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.server.version_dirs import new_version, versions_of
 
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options(model_dir.search))
@@ -184,15 +184,13 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
     import numpy as np
 
     from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
-    from t2t_keras.server.saved_model import DEFAULT_SIGNATURE, SavedModel
+    from t2t_keras.export.session_loader import run_signature
 
     if FLAGS.sample:
         stage.report("Draws at random are not compared with those of t2t-translate.")
         return
-    model = SavedModel(path)
     text = np.array([sample.encode() for sample in samples], object)
-    found = model.run(DEFAULT_SIGNATURE, {"text": text}, {"translation", "status"})
-    model.close()
+    found = run_signature(path, {"text": text}, ["translation", "status"])
     for sample, (best, *_), answer, status in zip(
         samples,
         translator.translate(samples),

@@ -34,6 +34,7 @@ def main() -> None:
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.extras import require_extra
     from t2t_keras.files import directory_at, write_atomically
     from t2t_keras.model_dir import ModelDir
 
@@ -45,6 +46,8 @@ def main() -> None:
     for name in ("source_text", "target_text"):
         if not is_text(FLAGS[name].value or ""):
             raise UserError(f"--{name} is not valid UTF-8.")
+    if FLAGS.pictures:
+        require_extra("visualize", "Drawing pictures (--pictures)")
     directory = directory_at(FLAGS.output_dir)
     model_dir = ModelDir(FLAGS.model_dir)
     model, weights, _ = model_dir.load(FLAGS.checkpoint[0])

@@ -179,34 +179,66 @@ def test_every_stage_has_a_binary(stage):
 
 
 def test_every_console_script_has_a_binary():
-    (stages,) = (
-        ast.literal_eval(node.value)
-        for node in syntax("setup.py").body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "STAGES"
-    )
-    for stage in stages:
+    for stage in assigned("setup.py", "STAGES"):
         target = TARGETS.get(f"t2t-{stage}", {})
         assert target.get("main") == f"pipelines/{stage}.py", (
             f"setup.py installs t2t-{stage}: BUILD needs a py_binary of that name."
         )
 
 
+def assigned(path, name):
+    """Returns the literal that a file assigns to a name."""
+    (value,) = (
+        ast.literal_eval(node.value)
+        for node in syntax(path).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == name
+    )
+    return value
+
+
+def label(package):
+    """Returns the label of a distribution, given with or without its range."""
+    name = re.split("[<>=]", package)[0].lower()
+    return f"@pypi//{re.sub('[-.]', '_', name)}"
+
+
+CORE = {label(package) for package in assigned("setup.py", "CORE")}
+EXTRAS = {
+    extra: {label(package) for package in packages}
+    for extra, packages in assigned("setup.py", "EXTRAS").items()
+}
+
+
 @pytest.mark.parametrize("folder", ["t2t_keras", "flags", "pipelines"])
-def test_what_the_wheel_imports_is_installed_with_it(folder):
-    (setup,) = (
-        node
-        for node in ast.walk(syntax("setup.py"))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup"
-    )
-    (requires,) = (
-        ast.literal_eval(argument.value)
-        for argument in setup.keywords
-        if argument.arg == "install_requires"
-    )
-    names = {re.split("[<>=]", line)[0].lower() for line in requires}
-    installed = {f"@pypi//{re.sub('[-.]', '_', name)}" for name in names}
+def test_setup_installs_what_the_wheel_imports(folder):
     needed = {dep for dep in TARGETS[folder]["deps"] if dep.startswith("@")}
-    assert needed <= installed, f"setup.py lacks {sorted(needed - installed)}"
+    missing = needed - CORE.union(*EXTRAS.values())
+    assert not missing, f"setup.py lacks {sorted(missing)}"
+
+
+def test_extras_are_checked_for_what_setup_installs():
+    checked = assigned("t2t_keras/extras.py", "EXTRAS")
+    by_module = {
+        extra: {label(DISTRIBUTIONS.get(module, module)) for module in modules}
+        for extra, modules in checked.items()
+    }
+    assert by_module == EXTRAS
+
+
+@pytest.mark.parametrize("folder", ["t2t_keras", "flags", "pipelines"])
+def test_imports_of_optional_packages_are_guarded(folder):
+    for path in files(folder).values():
+        imports = needed_by(path) - CORE
+        guards = {
+            node.args[0].value
+            for name in (path, str(PurePosixPath(path).with_name("__init__.py")))
+            if (ROOT / name).is_file()
+            for node in ast.walk(syntax(name))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "require_extra"
+        }
+        guarded = set().union(*(EXTRAS[extra] for extra in guards))
+        unguarded = {dep for dep in imports if dep.startswith("@")} - guarded
+        assert not unguarded, f"{path}: call require_extra before {sorted(unguarded)}"
 
 
 # Folders of t2t_keras and what they may import of each other (CONTRIBUTING.md).
@@ -224,7 +256,8 @@ MAY_IMPORT = {
 }
 
 EVERYWHERE = {
-    *("tokens", "files", "errors", "keras_backend", "web_page", "certificates"),
+    *("tokens", "files", "errors", "extras", "keras_backend", "web_page"),
+    "certificates",
 }
 
 

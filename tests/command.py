@@ -13,8 +13,18 @@ from pathlib import Path
 import numpy as np
 import warm_python
 
+from t2t_keras.extras import EXTRAS
+
 # Seconds until a process counts as hung; some machines give us a small part of a core.
 PATIENCE = 600
+# TensorFlow itself brings grpc and urllib3.
+OPTIONAL = {m for modules in EXTRAS.values() for m in modules} - {"grpc", "urllib3"}
+# The extras without which a stage does nothing.
+NEEDED = {
+    "serve": ["server"],
+    "visualize": ["visualize"],
+    "complexity": ["visualize"],
+}
 WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "new"]
 
 
@@ -48,14 +58,17 @@ def _warm_python():
     )
 
 
-def stage(name, *arguments, status=0, stdin=None):
+def stage(name, *arguments, status=0, stdin=None, extras=None):
     """Runs `python -m t2t_keras.pipelines.NAME` and checks how it ended.
 
-    TensorFlow is loaded once for all of them: see warm_python.py.
+    TensorFlow is loaded once for all of them: see warm_python.py. Optional packages are
+    missing, as after a plain `pip install`, but for those of `extras`: by default what
+    the stage cannot do without.
 
     Returns:
         The finished process, its output as text.
     """
+    installed = NEEDED.get(name, []) if extras is None else extras
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, which) for which in ("stdin", "stdout", "stderr")]
         for file, content in zip(files, (stdin or b"", b"", b""), strict=True):
@@ -66,6 +79,7 @@ def stage(name, *arguments, status=0, stdin=None):
             "directory": os.getcwd(),
             "environment": dict(os.environ),
             "files": [str(file) for file in files],
+            "missing": sorted(OPTIONAL.difference(*(EXTRAS[e] for e in installed))),
         }
         python = _warm_python()
         python.stdin.write(json.dumps(request) + "\n")

@@ -26,8 +26,28 @@ def main():
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def become(module, arguments, directory, environment, files):
-    """Goes on as `python -m MODULE ARGUMENTS`."""
+class Without:
+    """A finder of modules to which some packages are not installed."""
+
+    def __init__(self, finder, missing):
+        self._finder = finder
+        self._missing = missing
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self._missing:
+            return None
+        return self._finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self._finder, name)
+
+
+def become(module, arguments, directory, environment, files, missing):
+    """Goes on as `python -m MODULE ARGUMENTS`, without some modules."""
+    sys.meta_path[:] = [Without(finder, missing) for finder in sys.meta_path]
+    for name in [*sys.modules]:
+        if name.partition(".")[0] in missing:
+            del sys.modules[name]
     for descriptor, (path, flags) in enumerate(
         zip(files, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)
     ):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
+from t2t_keras.extras import require_extra
 from t2t_keras.files import atomic_writer
 
 _LEAST_WEIGHT = 0.01
@@ -34,7 +35,11 @@ def draw_lines(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
     Args:
         attention: A layer's attention.
         paths: Files to write, by their endings .svg or .png.
+
+    Raises:
+        MissingExtra: If matplotlib is not installed.
     """
+    require_extra("visualize", "Drawing")
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
@@ -74,6 +79,9 @@ def draw_heat_maps(attention: AttentionMap, paths: Sequence[str | Path]) -> None
     Args:
         attention: A layer's attention.
         paths: Files to write, by their endings .svg or .png.
+
+    Raises:
+        MissingExtra: If matplotlib is not installed.
     """
     heads, rows, columns = attention.weights.shape
     colours = head_colours(heads)
@@ -101,6 +109,7 @@ def _panels(
     share: bool = False,
 ) -> tuple[Any, list[Any]]:
     """Returns a figure and so many panels of it, of a size in inches, in rows."""
+    require_extra("visualize", "Drawing")
     from matplotlib.figure import Figure
 
     columns = min(most_columns, number)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.analysis.layer_complexity import LAYERS, Measurement, crossover
+from t2t_keras.extras import require_extra
 from t2t_keras.files import atomic_writer
 
 COLOURS = ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#e69f00")
@@ -27,7 +28,11 @@ def draw_complexity(
     Args:
         measurements: Of several lengths, and one or more sizes.
         paths: Files to write, by their endings .svg or .png.
+
+    Raises:
+        MissingExtra: If matplotlib is not installed.
     """
+    require_extra("visualize", "Drawing")
     from matplotlib.figure import Figure
 
     sizes = sorted({m.d for m in measurements})

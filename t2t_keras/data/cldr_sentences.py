@@ -12,10 +12,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from t2t_keras.errors import UserError
+from t2t_keras.extras import require_extra
+
+require_extra("cldr", "The corpus cldr")
+
 import num2words
 from babel import Locale, UnknownLocaleError, dates, lists, numbers, units
-
-from t2t_keras.errors import UserError
 
 Length = Literal["long", "short"]
 

@@ -16,6 +16,7 @@ from sacrebleu.significance import PairedTest
 
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
+from t2t_keras.extras import require_extra
 
 Edit = Callable[[Sequence[str]], list[str]]
 """What a flavour does to text before it is scored."""
@@ -137,16 +138,19 @@ hyphens, as in the paper's own English-German scores (Tensor2Tensor's get_ende_b
 
 
 def check_flavours(names: Sequence[str]) -> None:
-    """Makes sure that there are such scores.
+    """Makes sure that there are such scores, and what they are computed with.
 
     Raises:
-        UserError: If one is no key of `FLAVOURS`, or there are none.
+        UserError: If one is no key of `FLAVOURS`, there are none, or a package that one
+            needs is not installed.
     """
     unknown = [name for name in names if name not in FLAVOURS]
     if unknown or not names:
         raise UserError(
             f"Scores are {', '.join(FLAVOURS)}. Received: {', '.join(unknown) or names}"
         )
+    if edited := [name for name in names if FLAVOURS[name].editor]:
+        require_extra("moses", f"The score {edited[0]}")
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -15,9 +15,9 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelPro
 
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.export.servable import TranslationServable
+from t2t_keras.export.version_dirs import new_version, versions_of
 from t2t_keras.export.warmup import read_warmup
 from t2t_keras.server.saved_model import SavedModel
-from t2t_keras.server.version_dirs import new_version, versions_of
 
 SENTENCES = [*exported.LINES[:7], "", " \t", "dog " * 30, "\ufeffno\ufffd", "a\x00the"]
 

@@ -84,7 +84,7 @@ def test_a_recipe_runs_from_the_data_to_the_scores(
     assert [name for name, _ in stages] == ["prepare", *trained]
     for name, arguments in stages:
         more = [f"--tfds_data_dir={tmp_path}/tfds"] if name == "prepare" else []
-        finished = command.stage(name, *arguments, *TOY[name], *more)
+        finished = command.stage(name, *arguments, *TOY[name], *more, extras=["moses"])
         if name == "evaluate":
             (scores,) = (a for a in arguments if a.startswith("--scores="))
             names = scores.removeprefix("--scores=").split(",")

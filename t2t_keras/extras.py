@@ -1,0 +1,48 @@
+"""Optional packages, by the extra of setup.py that installs them."""
+
+import importlib.util
+
+from t2t_keras.errors import UserError
+
+EXTRAS = {
+    "server": (
+        "grpc",
+        "grpc_health",
+        "h11",
+        "prometheus_client",
+        "starlette",
+        "uvicorn",
+    ),
+    "client": ("grpc", "urllib3"),
+    "visualize": ("matplotlib",),
+    "cldr": ("babel", "num2words"),
+    "moses": ("sacremoses",),
+}
+"""The top-level modules that each extra provides."""
+
+
+class MissingExtra(UserError, ImportError):
+    """A package of an extra is not installed."""
+
+
+def require_extra(extra: str, purpose: str, *modules: str) -> None:
+    """Checks that the packages of an extra are installed, without importing them.
+
+    Args:
+        extra: A key of `EXTRAS`.
+        purpose: What needs them; the subject of the message.
+        *modules: The modules of the extra that are needed. Default: all of them.
+
+    Raises:
+        MissingExtra: If one is missing. The message is the command that installs it.
+    """
+    missing = [
+        module
+        for module in modules or EXTRAS[extra]
+        if importlib.util.find_spec(module) is None
+    ]
+    if missing:
+        raise MissingExtra(
+            f"{purpose} needs packages that are not installed ({', '.join(missing)}). "
+            f"Install them: pip install 't2t_keras[{extra}]'"
+        )
