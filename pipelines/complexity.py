@@ -35,7 +35,7 @@ def main() -> None:
     from t2t_keras.analysis.complexity_plot import draw_complexity
     from t2t_keras.analysis.layer_complexity import measure
     from t2t_keras.extras import require_extra
-    from t2t_keras.files import directory_at, write_atomically
+    from t2t_keras.files import make_directory, write_atomically
 
     require_extra("visualize", "t2t-complexity")
     lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
@@ -46,8 +46,7 @@ def main() -> None:
         "repeats": FLAGS.repeats,
     }
     measured = measure(lengths, sizes, **settings)
-    directory = directory_at(FLAGS.output_dir)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = make_directory(FLAGS.output_dir)
     measurements = []
     for measurement in measured:
         measurements.append(measurement)

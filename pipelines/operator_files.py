@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
 
 if TYPE_CHECKING:
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
@@ -74,7 +75,9 @@ def read_models(
         raise UserError("Either --model_base_path or --model_config_file is given.")
     if FLAGS.model_base_path:
         path = Path(FLAGS.model_base_path)
-        if not path.is_dir():
+        with user_path(path, "read"):
+            is_directory = path.is_dir()
+        if not is_directory:
             raise UserError(f"There is no directory {path} (--model_base_path).")
         return one_model(FLAGS.model_name, FLAGS.model_base_path), None
     file = ConfigFile(FLAGS.model_config_file, report)

@@ -13,7 +13,8 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from t2t_keras.keras_backend import WrongBackend, require_tensorflow
+from t2t_keras.errors import UserError
+from t2t_keras.keras_backend import require_tensorflow
 from t2t_keras.pipelines.input_output import (
     EXIT_FAILURE,
     flush_streams,
@@ -42,8 +43,8 @@ def run(
     """Runs a stage as a command and exits.
 
     Args:
-        main: The stage's work. It may return an exit status. A `ValueError` means a
-            mistake in flags or input.
+        main: The stage's work. It may return an exit status. Only a `UserError` is
+            reported as a mistake in the flags or the input.
         module: The stage's `__name__`.
         shared_flags: What the stage uses of `t2t_keras.flags`.
         required: Names of flags that must be given.
@@ -107,26 +108,23 @@ def _guarded(
         return EXIT_FAILURE
     except KeyboardInterrupt:
         status, message = EXIT_INTERRUPTED, "interrupted"
+    except UserError as error:
+        status, message = EXIT_USAGE, str(error)
+        _print_traceback()
     except Exception as error:
+        # The machine's fault or a bug of ours: the type helps whoever looks for it.
         status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
-        is_mistake = isinstance(error, ValueError) and _is_own(error)
-        if is_mistake or isinstance(error, WrongBackend):
-            status, message = EXIT_USAGE, str(error)
-        if logging.level_debug():
-            traceback.print_exc()
+        _print_traceback()
     report(f"error: {message}")
     if status == EXIT_FAILURE and not logging.level_debug():
-        report("--verbosity=1 shows where it happened.")
+        report("--verbosity=1 shows where it happened: add that to a bug report.")
     return status
 
 
-def _is_own(error: BaseException) -> bool:
-    """Tells whether this project raised an error, rather than a library of its own."""
-    traceback_ = error.__traceback__
-    while traceback_ and traceback_.tb_next:
-        traceback_ = traceback_.tb_next
-    raised_in = traceback_.tb_frame.f_globals["__name__"] if traceback_ else ""
-    return raised_in == "__main__" or raised_in.startswith("t2t_keras.")
+def _print_traceback() -> None:
+    """Prints where the exception that is being handled was raised, if asked to."""
+    if logging.level_debug():
+        traceback.print_exc()
 
 
 def environment() -> dict[str, str]:

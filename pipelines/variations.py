@@ -21,6 +21,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, paths, preset, presets
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.flags.variations import VARIATIONS, vary
+from t2t_keras.json_file import read_object
 from t2t_keras.pipelines import child, stage
 
 FLAGS = flags.FLAGS
@@ -138,7 +139,7 @@ def _check_rows(rows: list[str], base: dict[str, Any]) -> None:
     for row in rows:
         try:
             count_parameters({"source_vocab_size": 1, **vary(base, row)})
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"Row {row} cannot be trained. {error}") from error
 
 
@@ -163,7 +164,7 @@ def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     data = {name: manifest[name] for name in ("vocabulary_fingerprint", "splits")}
     if not path.is_file():
         return {"data": data, "rows": {}}
-    record = json.loads(path.read_text())
+    record = read_object(path, ["data", "rows"], "Choose another --output_dir.")
     if record["data"] != data:
         raise UserError(
             f"{path.parent} holds rows trained on other data than {FLAGS.data_dir}. "

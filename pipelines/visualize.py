@@ -35,7 +35,7 @@ def main() -> None:
     from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.extras import require_extra
-    from t2t_keras.files import directory_at, write_atomically
+    from t2t_keras.files import directory_at, make_directory, write_atomically
     from t2t_keras.model_dir import ModelDir
 
     if len(FLAGS.checkpoint) > 1:
@@ -67,7 +67,7 @@ def main() -> None:
             )
         stage.report(f"Translation: {target}")
     maps = attention_maps(model, model_dir.tokenizers, FLAGS.source_text, target)
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     name = f"{Path(FLAGS.model_dir).resolve().name}, {weights}"
     page = explorer_page(model, maps, FLAGS.source_text, target, name)
     write_atomically(directory / "explorer.html", page.encode())

@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -14,6 +15,47 @@ from typing import BinaryIO
 from t2t_keras.errors import UserError
 
 _LOCK_ATTEMPTS = 10
+
+_OF_THE_PATH = {
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
+    *(errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENXIO),
+}
+"""What is wrong with a path, rather than with the disk or the network behind it."""
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def user_path(path: str | Path, action: str) -> Iterator[None]:
+    """Reports a path that a user named and that cannot be used as their mistake.
+
+    A disk that is full or fails is none, and its `OSError` passes through.
+
+    Args:
+        path: The path, for the message.
+        action: What the block does with it: "read" or "written to".
+
+    Raises:
+        UserError: If the block fails because of the path: there is no such file, it is
+            a directory, it may not be read, its name is too long.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_PATH:
+            raise
+        raise UserError(f"{path} cannot be {action}: {error.strerror}.") from error
+
+
+def make_directory(path: str | Path) -> Path:
+    """Makes a directory, and its parents if need be, unless it is there.
+
+    Raises:
+        UserError: If it cannot be made there.
+    """
+    path = directory_at(path)
+    with user_path(path, "written to"):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 @contextmanager
@@ -33,12 +75,15 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """
     path = writable_file(path)
     if path.exists() and not path.is_file():
-        with path.open("wb") as file:
+        with user_path(path, "written to"):
+            file = path.open("wb")
+        with _naming(path), file:
             yield file
         return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with user_path(path, "written to"), _naming(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _naming(path), os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -47,6 +92,17 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Adds the file's name to the error of a full disk, which has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL and error.filename is None:
+            error.filename = str(path)
         raise
 
 
@@ -63,7 +119,11 @@ def writable_file(path: str | Path) -> Path:
         UserError: If no file can have that name, or it is read-only, or its directory
             is.
     """
-    path = Path(path)
+    with user_path(path, "written to"):
+        return _file_to_write(Path(path))
+
+
+def _file_to_write(path: Path) -> Path:
     if path.is_dir():
         raise UserError(f"{path} is a directory; a file was to be written there.")
     if path.exists() and not path.is_file():
@@ -140,8 +200,9 @@ def _lock(path: Path, taken: str) -> BinaryIO:
             file = path.open("ab")
         except FileNotFoundError:
             raise
-        except OSError as error:
-            raise UserError(f"{path} cannot be written to: {error}") from error
+        except OSError:
+            with user_path(path, "written to"):
+                raise
         with contextlib.suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held the lock of a file that is removed may have removed it.
@@ -172,7 +233,8 @@ def directory_at(path: str | Path) -> Path:
     """
     path = Path(path)
     whole = path.absolute()
-    there = next(place for place in (whole, *whole.parents) if place.exists())
+    with user_path(path, "written to"):
+        there = next(place for place in (whole, *whole.parents) if place.exists())
     if not there.is_dir():
         raise UserError(f"{path} cannot be a directory: {there} is a file.")
     return path

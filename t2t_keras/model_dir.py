@@ -31,7 +31,14 @@ import numpy as np
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.errors import UserError
-from t2t_keras.files import is_locked, locked, write_atomically
+from t2t_keras.files import (
+    is_locked,
+    locked,
+    make_directory,
+    user_path,
+    write_atomically,
+)
+from t2t_keras.json_file import read_object
 from t2t_keras.layers.initializers import weights_to_be_loaded
 from t2t_keras.same_training import check_same_training
 from t2t_keras.training.arrays import (
@@ -49,6 +56,7 @@ FORMAT = 2
 
 _LOCK = "lock"
 _CONFIG = "config.json"
+_PARTS = ("model", "training", "run", "data")
 _STEP = "step"
 
 
@@ -91,17 +99,18 @@ class ModelDir:
             UserError: If the directory holds no model, or the file is damaged.
         """
         path = self.path / _CONFIG
-        if not path.is_file():
-            raise UserError(f"{self.path} holds no model ({_CONFIG}).")
-        try:
-            config = json.loads(path.read_text())
-        except ValueError as error:
-            raise UserError(f"{path} is damaged: {error}") from error
+        with user_path(self.path, "read"):
+            if not path.is_file():
+                raise UserError(f"{self.path} holds no model ({_CONFIG}).")
+        config = read_object(path)
         if config.get("format") != FORMAT:
             raise UserError(
                 f"{self.path} was made by another version of t2t-keras: its format is "
                 f"{config.get('format')}, this version reads {FORMAT}."
             )
+        for part in _PARTS:
+            if not isinstance(config.get(part), dict):
+                raise UserError(f"{path} is damaged: it has no object {part!r}.")
         return config
 
     @property
@@ -173,12 +182,7 @@ class ModelDir:
         Raises:
             UserError: If another one does, or the directory may not be written to.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise UserError(f"{self.path} is a file; a directory is needed.")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{self.path} cannot be written to: {error}") from error
+        make_directory(self.path)
         with locked(
             self.path / _LOCK,
             f"Another training is running on {self.path}. Wait for it, or choose "
@@ -306,7 +310,9 @@ class ModelDir:
             path = self.checkpoints.weights_path(int(checkpoint))
         else:
             path = Path(checkpoint)
-        if not path.is_file():
+        with user_path(path, "read"):
+            is_file = path.is_file()
+        if not is_file:
             raise UserError(
                 f"There is no checkpoint {path}. {self.path} has the steps {steps}."
             )

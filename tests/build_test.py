@@ -256,7 +256,8 @@ MAY_IMPORT = {
 }
 
 EVERYWHERE = {
-    *("tokens", "files", "errors", "extras", "keras_backend", "web_page"),
+    *("tokens", "errors", "extras", "files", "json_file", "keras_backend"),
+    "web_page",
     "certificates",
 }
 

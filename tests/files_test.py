@@ -1,5 +1,6 @@
 """Files appear whole or not at all, and never take the place of what is no file."""
 
+import errno
 import os
 import stat
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_keras.files import atomic_writer, directory_at, write_atomically
+from t2t_keras.errors import UserError
+from t2t_keras.files import atomic_writer, directory_at, user_path, write_atomically
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
@@ -25,6 +27,23 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_full_disk_is_no_mistake_of_the_user_and_names_the_file(tmp_path):
+    path = tmp_path / "file"
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):  # noqa: SIM117
+        with atomic_writer(path):
+            raise full
+    with pytest.raises(OSError, match="No space"), user_path(path, "written to"):
+        raise full
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG, errno.ENOTDIR])
+def test_path_that_cannot_be_used_is_a_mistake_of_the_user(number):
+    message = f"x cannot be read: {os.strerror(number)}."
+    with pytest.raises(UserError, match=message), user_path("x", "read"):
+        raise OSError(number, os.strerror(number))
 
 
 def test_devices_and_pipes_are_written_to(tmp_path):

@@ -276,7 +276,7 @@ def _tls_context(
     if certificate_file and key_file:
         try:
             load_pair(context, certificate_file, key_file)
-        except ValueError as error:
+        except UserError as error:
             raise UserError(
                 f"{error}. Received: {certificate_file} and {key_file}"
             ) from error

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from t2t_keras.data.lines import align_lines, read_lines
 from t2t_keras.data.streams import Streams
 from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
 
 Pair = tuple[str, str]
 """A source sentence and its translation."""
@@ -178,7 +179,13 @@ class TfdsCorpus:
             for pair in zip(
                 batch[self.source_lang], batch[self.target_lang], strict=True
             ):
-                source, target = (text.decode("utf-8") for text in pair)
+                try:
+                    source, target = (text.decode("utf-8") for text in pair)
+                except UnicodeDecodeError as error:
+                    raise UserError(
+                        f"{self.name}: the {split} split has a pair that is not valid "
+                        f"UTF-8: {pair}"
+                    ) from error
                 # A sentence is a line in every later stage.
                 yield " ".join(source.splitlines()), " ".join(target.splitlines())
 
@@ -186,7 +193,8 @@ class TfdsCorpus:
         """Downloads or generates the data, unless that is done already."""
         # Standard output is for results alone.
         sink = io.StringIO() if self._quiet else sys.stderr
-        with contextlib.redirect_stdout(sink):
+        directory = self._builder.data_dir
+        with contextlib.redirect_stdout(sink), user_path(directory, "written to"):
             try:
                 self._builder.download_and_prepare()
             except FileExistsError:  # Another process has just finished the same.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
 
 _GZIP = b"\x1f\x8b"
 """What begins a compressed file, and no UTF-8."""
@@ -21,11 +22,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _open(path: Path) -> BinaryIO:
-    if path.is_dir():
-        raise UserError(f"{path} is a directory; a file is needed.")
-    if not path.exists():
-        raise UserError(f"No such file: {path}")
-    return path.open("rb")
+    with user_path(path, "read"):
+        if path.is_dir():
+            raise UserError(f"{path} is a directory; a file is needed.")
+        if not path.exists():
+            raise UserError(f"No such file: {path}")
+        return path.open("rb")
 
 
 def _decompressed(path: Path, file: Any) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_keras.errors import UserError
-from t2t_keras.files import is_locked, locked, write_atomically
+from t2t_keras.files import is_locked, locked, user_path, write_atomically
 
 _HIDDEN = ".unfinished"
 _LOCK = "lock"
@@ -41,9 +41,10 @@ def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
             cannot be written to.
     """
     path = Path(path).resolve()
-    existed = path.is_dir()
-    if path.exists() and not existed:
-        raise UserError(f"{path} is not a directory. Choose another one.")
+    with user_path(path, "written to"):
+        existed = path.is_dir()
+        if path.exists() and not existed:
+            raise UserError(f"{path} is not a directory. Choose another one.")
     hidden = path / _HIDDEN
     if existed and not hidden.exists():
         _check_empty(path)
@@ -85,7 +86,8 @@ def _lock(stack: contextlib.ExitStack, path: Path, taken: str) -> None:
             # Whoever was here before may be removing what is empty.
             is_gone = isinstance(error, FileNotFoundError)
             if not is_gone or attempt + 1 == _ATTEMPTS:
-                raise UserError(f"{path} cannot be written to: {error}") from error
+                with user_path(path, "written to"):
+                    raise
 
 
 def _check_empty(path: Path) -> None:

@@ -20,7 +20,10 @@ from t2t_keras.data.overlap import Overlap
 from t2t_keras.data.records import RecordExamples, write_records
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.errors import UserError
-from t2t_keras.files import write_atomically
+from t2t_keras.files import user_path, write_atomically
+from t2t_keras.json_file import read_object, require_keys
+
+_NEEDED = ("vocabulary_fingerprint", "target_lang", "splits")
 
 FORMAT = 1
 """Of the directory; to be raised when an older version could not read it rightly."""
@@ -262,26 +265,25 @@ class PreparedData:
     def __init__(self, data_dir: str | Path) -> None:
         self.data_dir = Path(data_dir)
         path = self.data_dir / MANIFEST
-        if not path.is_file():
+        with user_path(path, "read"):
+            is_prepared = path.is_file()
+        if not is_prepared:
             todo = "Run t2t-prepare first."
             if is_being_filled(self.data_dir):
                 todo = "t2t-prepare is still writing it."
             raise UserError(
                 f"{self.data_dir} holds no prepared data ({MANIFEST}). {todo}"
             )
-        try:
-            self.manifest = json.loads(path.read_text())
-            expected = self.manifest["vocabulary_fingerprint"]
-        except (ValueError, KeyError) as error:
-            raise UserError(
-                f"{path} is damaged ({error!r}). Run t2t-prepare again."
-            ) from error
+        again = "Run t2t-prepare again."
+        self.manifest = read_object(path, todo=again)
         if self.manifest.get("format") != FORMAT:
             raise UserError(
                 f"{self.data_dir} was made by another version of t2t-keras: its format "
-                f"is {self.manifest.get('format')}, this version reads {FORMAT}. Run "
-                "t2t-prepare again."
+                f"is {self.manifest.get('format')}, this version reads {FORMAT}. "
+                f"{again}"
             )
+        require_keys(path, self.manifest, _NEEDED, again)
+        expected = self.manifest["vocabulary_fingerprint"]
         self.tokenizers = TokenizerPair.load(self.data_dir / TOKENIZER_DIR)
         if self.tokenizers.fingerprint != expected:
             raise UserError(

@@ -18,8 +18,9 @@ import tensorflow as tf
 
 from t2t_keras.data.examples import Examples, append_eos
 from t2t_keras.errors import UserError
-from t2t_keras.files import atomic_writer
+from t2t_keras.files import atomic_writer, user_path
 
+_COLUMNS = ("source_length", "target_length", "shard", "offset", "size", "digests")
 _HEADER_BYTES = 12  # length and its checksum
 _FOOTER_BYTES = 4  # the record's checksum
 
@@ -33,7 +34,7 @@ def _index_path(directory: Path, split: str) -> Path:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with user_path(path, "read"), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -111,11 +112,16 @@ class RecordExamples(Examples):
     def __init__(self, directory: str | Path, split: str) -> None:
         directory = Path(directory)
         index_path = _index_path(directory, split)
-        if not index_path.is_file():
-            raise UserError(f"{directory} has no {split} split ({index_path.name}).")
+        with user_path(index_path, "read"):
+            if not index_path.is_file():
+                raise UserError(
+                    f"{directory} has no {split} split ({index_path.name})."
+                )
         try:
-            with np.load(index_path) as index:
-                columns = {name: index[name] for name in index.files}
+            with user_path(index_path, "read"), np.load(index_path) as index:
+                columns = {name: index[name] for name in _COLUMNS}
+        except UserError:
+            raise
         except Exception as error:  # zipfile, zlib and numpy raise what they like
             raise UserError(
                 f"{index_path} is damaged ({error}). Run t2t-prepare again."

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
 
 
 def is_stream(path: str | Path) -> bool:
@@ -60,7 +61,8 @@ class Streams:
             What it had to say, from the start, or None if the path is no stream.
 
         Raises:
-            OSError: If it cannot be read, or the copy cannot be written.
+            UserError: If it may not be read.
+            OSError: If reading it or writing the copy fails.
         """
         if str(path) not in self._copies:
             return None
@@ -87,7 +89,9 @@ class _Copy:
 
     def _run(self) -> None:
         try:
-            with open(self._path, "rb") as stream:
+            with user_path(self._path, "read"):
+                stream = open(self._path, "rb")  # noqa: SIM115
+            with stream:
                 shutil.copyfileobj(stream, self._file)
             self._file.flush()
         except BaseException as error:

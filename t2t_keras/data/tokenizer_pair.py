@@ -16,7 +16,8 @@ from t2t_keras.data.subwords import (
 )
 from t2t_keras.data.tokenizer import Tokenizer, clean_line
 from t2t_keras.errors import UserError
-from t2t_keras.files import write_atomically
+from t2t_keras.files import user_path, write_atomically
+from t2t_keras.json_file import read_object
 
 TOKENIZERS: dict[str, type[Any]] = {
     "bpe": SentencePieceTokenizer,
@@ -24,6 +25,9 @@ TOKENIZERS: dict[str, type[Any]] = {
     "wordpiece": WordPieceTokenizer,
 }
 """The class behind each value of `--subword`."""
+
+_MODELS = (["shared"], ["source", "target"])
+"""The files of a pair."""
 
 
 class TokenizerPair:
@@ -144,17 +148,22 @@ class TokenizerPair:
         """
         directory = Path(directory)
         index_path = directory / cls._INDEX
-        if not index_path.is_file():
-            raise UserError(f"{directory} holds no tokenizer ({cls._INDEX}).")
-        try:
-            index = json.loads(index_path.read_text())
-            kind = TOKENIZERS[index["subword"]]
-            # Which older versions did not write.
-            default = ["shared"] if index["shared"] else ["source", "target"]
-            names = index.get("models", default)
-            sides = [kind((directory / f"{name}.model").read_bytes()) for name in names]
-        except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
-            raise UserError(
-                f"The tokenizer in {directory} is damaged: {error}"
-            ) from error
+        with user_path(directory, "read"):
+            if not index_path.is_file():
+                raise UserError(f"{directory} holds no tokenizer ({cls._INDEX}).")
+        index = read_object(index_path, ["subword", "shared"])
+        # Which older versions did not write.
+        default = ["shared"] if index["shared"] else ["source", "target"]
+        names = index.get("models", default)
+        if index["subword"] not in [*TOKENIZERS] or names not in _MODELS:
+            raise UserError(f"{index_path} is damaged: it holds {index}.")
+        kind = TOKENIZERS[index["subword"]]
+        sides = []
+        for path in (directory / f"{name}.model" for name in names):
+            with user_path(path, "read"):
+                model = path.read_bytes()
+            try:
+                sides.append(kind(model))
+            except (ValueError, tf.errors.OpError) as error:
+                raise UserError(f"The tokenizer {path} is damaged: {error}") from error
         return cls(sides[0], sides[-1], index["shared"])

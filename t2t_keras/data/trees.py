@@ -7,6 +7,7 @@ from typing import BinaryIO, NamedTuple
 
 from t2t_keras.data.lines import read_lines
 from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
 
 TOP = "TOP"
 """The label of what holds a whole sentence and is no constituent itself."""
@@ -62,9 +63,11 @@ def tree_files(paths: Iterable[str | Path]) -> list[Path]:
     """
     files: list[Path] = []
     for path in map(Path, paths):
-        if not path.exists():
-            raise UserError(f"No such file or folder: {path}")
-        if not path.is_dir():
+        with user_path(path, "read"):
+            if not path.exists():
+                raise UserError(f"No such file or folder: {path}")
+            is_folder = path.is_dir()
+        if not is_folder:
             files.append(path)
             continue
         found = sorted(

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from t2t_keras.json_file import read_object
 from t2t_keras.model_dir import LoadedModel, ModelDir
 
 EXTRA = "assets.extra"
@@ -34,9 +35,7 @@ def model_card(
     """
     config = model_dir.config
     scores = {
-        path.name.removeprefix("scores.").removesuffix(".json"): json.loads(
-            path.read_text()
-        )
+        path.name.removeprefix("scores.").removesuffix(".json"): read_object(path)
         for path in sorted(model_dir.path.glob("scores.*.json"))
     }
     return {

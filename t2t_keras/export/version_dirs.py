@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
 
 
 def versions_of(base: str | Path) -> dict[int, Path]:
@@ -47,11 +48,9 @@ def new_version(base: str | Path, version: int = 0) -> Iterator[Path]:
         UserError: If there is that version already, or the base is no directory.
     """
     base = Path(base)
-    try:
+    with user_path(base, "written to"):
         base.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.mkdtemp(dir=base, prefix=".exporting-")
-    except OSError as error:
-        raise UserError(f"{base} cannot be written to: {error}") from error
     try:
         _check_free(base, version)
         yield Path(temporary)

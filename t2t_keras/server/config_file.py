@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.operator_config import read_text_message
 from t2t_keras.server.registry import Registry
 from t2t_keras.server.serving_errors import ServingError
@@ -61,7 +62,7 @@ class ConfigFile:
             if config == self.config and not self._trouble:
                 return
             taken = registry.reload(config, is_trusted=True)
-        except (ServingError, ValueError) as error:
+        except (ServingError, UserError) as error:
             self._say(str(error))
         else:
             if config != self.config:

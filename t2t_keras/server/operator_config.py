@@ -178,5 +178,5 @@ def read_ssl(path: str | Path) -> ServerTls:
             message.server_key.encode(),
             message.custom_ca.encode() if message.client_verify else None,
         )
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"{path}: {error}") from error

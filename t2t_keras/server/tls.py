@@ -9,6 +9,7 @@ import grpc
 
 from t2t_keras.certificates import load_pair
 from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +56,16 @@ class ServerTls:
         Raises:
             UserError: If they cannot be read or used.
         """
+
+        def content(file: str) -> bytes:
+            with user_path(file, "read"):
+                return Path(file).read_bytes()
+
+        authority = content(client_ca) if client_ca else None
+        pair = content(certificate), content(key)
         try:
-            return cls(
-                Path(certificate).read_bytes(),
-                Path(key).read_bytes(),
-                Path(client_ca).read_bytes() if client_ca else None,
-            )
-        except (OSError, ValueError) as error:
+            return cls(*pair, authority)
+        except UserError as error:
             raise UserError(
                 f"{error}. Received: {certificate}, {key}, {client_ca}"
             ) from error

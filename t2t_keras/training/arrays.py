@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.files import atomic_writer
+from t2t_keras.files import atomic_writer, user_path
 
 _NAMES = "names"
 
@@ -52,12 +52,13 @@ def load_arrays(
     except OSError as error:
         if error.errno in (None, errno.EINVAL):  # Sent to a place that is none.
             raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
-        raise  # The disk's or the network's fault, not the file's.
+        with user_path(path, "read"):
+            raise  # The disk's or the network's fault, not the file's.
     except Exception as error:  # zipfile, zlib and NumPy raise what they like.
         raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
     # The contents have checksums in the file; their names have not.
     written = arrays.pop(_NAMES, None)
-    if written is None or sorted(arrays) != json.loads(str(written)):
+    if written is None or str(written) != json.dumps(sorted(arrays)):
         raise DamagedCheckpoint(f"The checkpoint {path} is damaged: names are lost.")
     return arrays
 

@@ -27,7 +27,7 @@ class TrainingBudget:
 
     def __post_init__(self) -> None:
         limits = [x for x in dataclasses.astuple(self) if x is not None]
-        if not limits or min(limits) <= 0:
+        if not limits or not all(limit > 0 for limit in limits):
             raise UserError(
                 f"Training needs a limit, and a positive one. Received: {self}"
             )

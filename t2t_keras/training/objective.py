@@ -43,7 +43,7 @@ class Objective:
                 "label_smoothing is at least 0 and below 1. Received: "
                 f"{label_smoothing}"
             )
-        if r_drop is not None and r_drop <= 0:
+        if r_drop is not None and not r_drop > 0:
             raise UserError(
                 f"r_drop is positive, or None for one prediction. Received: {r_drop}"
             )

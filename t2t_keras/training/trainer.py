@@ -79,7 +79,7 @@ class Trainer:
         jit: bool = False,
         ema_decay: float | None = None,
     ) -> None:
-        if clip_norm is not None and clip_norm <= 0:
+        if clip_norm is not None and not clip_norm > 0:
             raise UserError(
                 f"clip_norm is positive, or None for no clipping. Received: {clip_norm}"
             )

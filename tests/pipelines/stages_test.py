@@ -492,7 +492,10 @@ print(input_output.is_awaited("-"))
     [
         ("< file", "False"),
         ("", "True"),
-        ("<&-", "ValueError: Standard input is closed: give --input=FILE."),
+        (
+            "<&-",
+            "t2t_keras.errors.UserError: Standard input is closed: give --input=FILE.",
+        ),
     ],
 )
 def test_nobody_waits_for_the_lines_of_a_file(source, says, tmp_path):
