@@ -46,13 +46,16 @@ class Address(NamedTuple):
         Raises:
             UserError: If it is none.
         """
-        parts = urllib.parse.urlsplit(f"//{server}")
+        wrong = UserError(f"A server is HOST:PORT. Received: {server!r}")
         try:
+            parts = urllib.parse.urlsplit(f"//{server}")
             host, port = parts.hostname, parts.port
-        except ValueError:
-            host = port = None
+            # What the system looks up; a part of a name has at most 63 characters.
+            (host or "").encode("idna")
+        except ValueError as error:
+            raise wrong from error
         if not host or not port or parts.netloc != server or parts.username:
-            raise UserError(f"A server is HOST:PORT. Received: {server!r}")
+            raise wrong
         return cls(host, port)
 
     @property
@@ -112,12 +115,21 @@ class Client(abc.ABC):
         self.address = Address.parse(server)
         if not model_name:
             raise UserError("A model_name is needed. Received: nothing")
+        for name in (model_name, label or ""):
+            try:
+                name.encode("utf-8")
+            except UnicodeEncodeError as error:
+                message = f"A name is valid UTF-8. Received: {name!r}"
+                raise UserError(message) from error
         if version is not None and label:
             raise UserError(
                 f"Either a version or a label. Received: {version} and {label!r}"
             )
-        if timeout <= 0:
-            raise UserError(f"timeout is above 0. Received: {timeout}")
+        if not 0 < timeout <= threading.TIMEOUT_MAX:
+            raise UserError(
+                "timeout is above 0 seconds, and at most "
+                f"{threading.TIMEOUT_MAX:.4g}. Received: {timeout}"
+            )
         if backoff < _LEAST_BACKOFF:
             raise UserError(
                 f"backoff is at least {_LEAST_BACKOFF}. Received: {backoff}"

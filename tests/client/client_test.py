@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import socket
 import subprocess
 import sys
@@ -386,6 +387,12 @@ def test_errors_come_after_the_answers_before_them(connect):
         ("localhost:x", {}, "HOST:PORT"),
         ("user@localhost:1", {}, "HOST:PORT"),
         (":1", {}, "HOST:PORT"),
+        ("[::1:1", {}, "HOST:PORT"),
+        ("\u00f6..:1", {}, "HOST:PORT"),
+        ("a" * 64 + ":1", {}, "HOST:PORT"),
+        ("localhost:1", {"timeout": math.nan}, "timeout is above 0"),
+        ("localhost:1", {"timeout": 1e300}, "timeout is above 0"),
+        ("localhost:1", {"label": "\udcff"}, "A name is valid UTF-8"),
         ("localhost:1", {"model_name": ""}, "A model_name is needed"),
         ("localhost:1", {"version": 1, "label": "a"}, "Either a version or a label"),
         ("localhost:1", {"timeout": 0}, "above 0"),
