@@ -65,7 +65,7 @@ class Batching:
         seed: Seed of the order. Default 0.
 
     Raises:
-        UserError: If a limit is below 1.
+        UserError: If a limit is below 1, or the seed is negative.
     """
 
     batch_tokens: int = 25_000
@@ -78,6 +78,8 @@ class Batching:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name} is at least 1. Received: {value}")
+        if self.seed < 0:
+            raise UserError(f"seed is at least 0. Received: {self.seed}")
 
     def _widths(self, lengths: np.ndarray) -> np.ndarray:
         """Returns what each pair counts for: its longer side, padded if need be."""

@@ -274,6 +274,8 @@ def test_every_kind_of_vocabulary_and_step_comes_through(
     [
         (["--label_smoothing=1"], "label_smoothing is at least 0 and below 1"),
         (["--clip_norm=0"], "clip_norm is positive"),
+        (["--clip_norm=nan"], "clip_norm is positive"),
+        (["--seed=-1"], "seed is at least 0"),
         (["--r_drop=0"], "r_drop is positive"),
         (["--train_minutes=0"], "Training needs a limit, and a positive one"),
         (["--profile_steps=10"], "--profile_steps is the first and the last step"),
