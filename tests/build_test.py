@@ -288,6 +288,19 @@ def test_every_test_file_runs_its_tests(test):
     )
 
 
+def test_every_fixture_file_is_data_of_a_test():
+    paths = (path for path in (ROOT / "tests").rglob("*") if path.is_file())
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in paths
+        if path.suffix != ".py" and "__pycache__" not in path.parts
+    }
+    known = {
+        name for test in named("py_test") for name in TARGETS[test].get("data", [])
+    }
+    assert not found - known, f"BUILD: data of no py_test: {sorted(found - known)}"
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_targets_name_what_exists(target):
     attributes = TARGETS[target]

@@ -1,0 +1,163 @@
+"""Directories that an older version wrote still work: data, model and export.
+
+What they are and how they were made: tests/system/old_version/README.md.
+"""
+
+import json
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+
+import command
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  An export's operations are registered by it.
+
+from t2t_keras.server.saved_model import SavedModel
+
+FOLDER = Path(__file__).with_name("old_version")
+EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
+# Not bits: processors with other vector instructions round in another way.
+RELATIVE = 1e-3
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    """The unpacked directories, beside a file of sources and one of references."""
+    work = tmp_path_factory.mktemp("old")
+    with tarfile.open(FOLDER / "directories.tar.xz") as archive:
+        archive.extractall(work, filter="data")
+    for name in ("sources", "references"):
+        (work / name).write_text("".join(f"{line}\n" for line in EXPECTED[name]))
+    return work
+
+
+def check_outputs(computed, expected):
+    """Compares the arrays that a signature returned with those recorded."""
+    for name, value in expected.items():
+        array = np.asarray(computed[name])
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(array, value, RELATIVE, 1e-5, err_msg=name)
+        else:
+            if array.dtype == object:
+                array = np.vectorize(bytes.decode, otypes=[object])(array)
+            assert array.tolist() == value, name
+
+
+def signature_inputs(names):
+    return {
+        name: np.array(
+            EXPECTED["references" if name == "translation" else "sources"], object
+        )
+        for name in names
+    }
+
+
+def check_hypotheses(lines, expected):
+    """Compares n-best lists, written as JSON, with those recorded."""
+    for line, wanted in zip(lines, expected, strict=True):
+        found = json.loads(line)
+        assert found["source"] == wanted["source"]
+        assert found["status"] == wanted["status"]
+        for ours, theirs in zip(found["hypotheses"], wanted["hypotheses"], strict=True):
+            assert ours["text"] == theirs["text"]
+            assert ours["score"] == pytest.approx(theirs["score"], RELATIVE)
+
+
+def test_training_resumes_from_old_checkpoint_on_old_data(old):
+    resumed = old / "resumed"
+    shutil.copytree(old / "model", resumed)
+    run = command.stage(
+        "train",
+        f"--data_dir={old}/data",
+        f"--model_dir={resumed}",
+        *EXPECTED["training_flags"],
+        # The older version had no cooldown.
+        "--cooldown=0",
+        "--train_steps=44",
+        "--log_format=json",
+        "--report_seconds=0",
+    )
+    events = [json.loads(line) for line in run.stderr.splitlines()]
+    steps = [event for event in events if event["event"] == "step"]
+    wanted = EXPECTED["resumed"]["steps"]
+    assert [event["step"] for event in steps] == [event["step"] for event in wanted]
+    for event, theirs in zip(steps, wanted, strict=True):
+        for name in ("epoch", "loss", "perplexity", "learning_rate"):
+            assert event[name] == pytest.approx(theirs[name], RELATIVE), (name, event)
+    (dev,) = (event for event in events if event["event"] == "dev")
+    for name in ("loss", "nll", "accuracy"):
+        assert dev[name] == pytest.approx(EXPECTED["resumed"]["dev"][name], RELATIVE)
+
+
+def test_old_model_translates_as_it_did(old):
+    flags = (f"--model_dir={old}/model", f"--input={old}/sources")
+    flags += ("--n_best=4", "--output_format=json")
+    for checkpoint, expected in EXPECTED["translations"].items():
+        run = command.stage("translate", *flags, f"--checkpoint={checkpoint}")
+        check_hypotheses(run.stdout.splitlines(), expected)
+
+
+def test_old_model_scores_translations_as_it_did(old):
+    run = command.stage(
+        "score",
+        f"--model_dir={old}/model",
+        f"--input={old}/sources",
+        f"--translations={old}/references",
+    )
+    columns = [line.split("\t") for line in run.stdout.splitlines()]
+    np.testing.assert_allclose(
+        [float(total) for total, *_ in columns], EXPECTED["scores"], RELATIVE
+    )
+
+
+def test_old_checkpoints_average_to_the_old_average(old):
+    model = old / "averaged"
+    shutil.copytree(old / "model", model)
+    with np.load(old / "model" / "averaged.npz") as file:
+        expected = dict(file)
+    (model / "averaged.npz").unlink()
+    command.stage("average", f"--model_dir={model}", "--last=2")
+    with np.load(model / "averaged.npz") as file:
+        averaged = dict(file)
+    assert set(averaged) == set(expected)
+    for name, array in expected.items():
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(averaged[name], array, 1e-6, 1e-7, err_msg=name)
+
+
+def test_export_of_old_model_computes_what_its_own_did(old):
+    base = old / "exported_today"
+    command.stage(
+        "export", f"--model_dir={old}/model", f"--export_dir={base}", "--nokeras_file"
+    )
+    # Since then, attention to the source's end token is left out of alignments.
+    expected = {name: dict(outputs) for name, outputs in EXPECTED["export"].items()}
+    del expected["align"]["attention"]
+    check_signatures(base / "1", expected)
+
+
+def test_old_export_is_served_as_it_was(old):
+    check_signatures(old / "export" / "1", EXPECTED["export"])
+
+
+def check_signatures(version, expected_of):
+    """Runs all recorded signatures, by our server's loader and by TensorFlow's."""
+    ours, theirs = SavedModel(version), tf.saved_model.load(str(version))
+    try:
+        for name, expected in expected_of.items():
+            inputs = signature_inputs(ours.signature(name).inputs)
+            ours.check(name, inputs)
+            check_outputs(ours.run(name, inputs, set(expected)), expected)
+            outputs = theirs.signatures[name](
+                **{key: tf.constant(value) for key, value in inputs.items()}
+            )
+            check_outputs({key: x.numpy() for key, x in outputs.items()}, expected)
+    finally:
+        ours.close()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
