@@ -1,23 +1,34 @@
-"""--preset, whose values single flags override."""
-
-from typing import Any
+"""--preset, whose values other flags override."""
 
 from absl import flags
 
-from t2t_keras.flags.presets import PRESETS
+from t2t_keras.config import PRESETS, Preset, TrainingConfig, TransformerConfig
+from t2t_keras.flags.config_flags import given
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_enum(
-    "preset", "tiny", sorted(PRESETS), "Named values that single flags override."
+    "preset",
+    "tiny",
+    sorted(PRESETS),
+    "Named configuration of vocabulary, model and training. Other flags override its "
+    "values.",
 )
 
 
-def preset_values() -> dict[str, Any]:
-    """Returns the preset's values with the explicitly given flags over them."""
-    return {
-        name: value
-        if name not in FLAGS or FLAGS[name].value is None
-        else FLAGS[name].value
-        for name, value in PRESETS[FLAGS.preset].items()
-    }
+def chosen_preset() -> Preset:
+    """Returns the preset with the values of all flags that are given.
+
+    Where another limit of training is given, the preset's own number of steps is none.
+
+    Raises:
+        UserError: If a value does not go with another.
+    """
+    values = {**given(TransformerConfig), **given(TrainingConfig)}
+    limits = ("train_epochs", "train_tokens", "train_minutes")
+    if any(name in values for name in limits):
+        values.setdefault("train_steps", None)
+    for name in ("subword", "vocab_size"):
+        if name in FLAGS and FLAGS[name].value is not None:
+            values[name] = FLAGS[name].value
+    return PRESETS[FLAGS.preset].replace(**values)

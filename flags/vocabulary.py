@@ -1,8 +1,17 @@
-"""A flag for every value of a preset that shapes the vocabulary."""
+"""The subword vocabulary."""
 
 from absl import flags
 
-flags.DEFINE_integer("vocab_size", None, "Tokens of each vocabulary.", 8)
+flags.DEFINE_integer(
+    "vocab_size",
+    None,
+    "Number of tokens of each vocabulary. Default: that of --preset (tiny 8,000, base "
+    "37,000).",
+    8,
+)
 flags.DEFINE_enum(
-    "subword", None, ["bpe", "unigram", "wordpiece"], "Kind of vocabulary."
+    "subword",
+    None,
+    ["bpe", "unigram", "wordpiece"],
+    "Kind of subword vocabulary. Default: that of --preset (bpe for most).",
 )

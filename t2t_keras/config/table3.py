@@ -1,4 +1,4 @@
-"""The rows of the paper's Table 3: what each changes in base, and what it reached."""
+"""Table 3 of the paper: what each row changes in base, and its published results."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -63,23 +63,3 @@ VARIATIONS: dict[str, Variation] = {
 Rows A and B of the paper give d_k; in A it follows from the number of heads, in B the
 values keep their size.
 """
-
-
-def vary(base: dict[str, Any], row: str) -> dict[str, Any]:
-    """Returns the values of a row.
-
-    Args:
-        base: The values that the row changes, such as a preset's.
-        row: A key of `VARIATIONS`.
-    """
-    variation = VARIATIONS[row]
-    values = {**base, **variation.values}
-    if "d_k" in variation.factors:
-        values["d_k"] = base["d_k"] or base["d_model"] // base["num_heads"]
-        values["d_v"] = base["d_v"] or values["d_k"]
-    for name, factor in variation.factors.items():
-        if values[name] is not None:
-            values[name] = max(1, round(values[name] * factor))
-    if variation.group == "A" and (base["d_k"] or base["d_v"]):
-        values["d_k"] = values["d_v"] = values["d_model"] // values["num_heads"]
-    return values

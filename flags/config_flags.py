@@ -1,0 +1,83 @@
+"""Command-line flags generated from the fields of configurations."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from absl import flags
+
+from t2t_keras.config.base import Config, field_type
+from t2t_keras.config.presets import PRESETS
+from t2t_keras.errors import UserError
+
+FLAGS = flags.FLAGS
+
+
+def define(config: type[Config], names: Iterable[str], module_name: str) -> None:
+    """Defines a flag for each field: its name, type, limits and help.
+
+    A flag that is not given is None: the preset's value counts.
+
+    Args:
+        config: The configuration.
+        names: The fields.
+        module_name: Module that the flags are listed under by `--helpfull`.
+    """
+    by_name = {field.name: field for field in fields(config)}  # type: ignore[arg-type]
+    for name in names:
+        meta = by_name[name].metadata
+        text = f"{meta['help']} {_default(name)}"
+        limits = {"lower_bound": meta["minimum"], "upper_bound": meta["maximum"]}
+        common: dict[str, Any] = {"name": name, "default": None, "help": text}
+        common["module_name"] = module_name
+        kind, _ = field_type(config, name)
+        if meta["choices"]:
+            flags.DEFINE_enum(enum_values=meta["choices"], **common)
+        elif kind is bool:
+            flags.DEFINE_bool(**common)
+        elif kind is int:
+            flags.DEFINE_integer(**limits, **common)
+        elif kind is float:
+            flags.DEFINE_float(**limits, **common)
+        elif kind is tuple:
+            flags.DEFINE_list(**common)
+        else:
+            flags.DEFINE_string(**common)
+
+
+def _default(name: str) -> str:
+    values = {preset: PRESETS[preset].values()[name] for preset in PRESETS}
+    if len({repr(value) for value in values.values()}) == 1:
+        return f"Default: {_shown(values['base'])}."
+    shown = [f"{preset} {_shown(values[preset])}" for preset in ("tiny", "base", "big")]
+    return f"Default: that of --preset ({', '.join(shown)})."
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def given(config: type[Config]) -> dict[str, Any]:
+    """Returns the values of the flags that are given, by field name.
+
+    Raises:
+        UserError: If a value in a list is no integer.
+    """
+    values = {}
+    for name in config.field_names():
+        if name not in FLAGS or (value := FLAGS[name].value) is None:
+            continue
+        if isinstance(value, list):
+            if not value:
+                continue
+            value = _integers(name, value)
+        values[name] = value
+    return values
+
+
+def _integers(name: str, values: list[str]) -> tuple[int, ...]:
+    if not all(value.isdecimal() for value in values):
+        raise UserError(
+            f"--{name} takes integers, such as 10,12. Received: {','.join(values)}"
+        )
+    return tuple(int(value) for value in values)

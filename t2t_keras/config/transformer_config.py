@@ -1,0 +1,108 @@
+"""The configuration of a model."""
+
+import dataclasses
+
+from t2t_keras.config.base import Config, option
+from t2t_keras.errors import UserError
+
+POSITIONS = ("sinusoidal", "learned")
+"""Kinds of positional encoding."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig(Config):
+    """What a Transformer is built of.
+
+    The defaults are the paper's base model (Vaswani et al., 2017, Table 3). Fields
+    with help texts are flags of `t2t-train`, with the same names.
+
+    Attributes:
+        source_vocab_size: Number of source tokens. Default None: those of the
+            tokenizer that the model is trained with.
+        target_vocab_size: Number of target tokens. Default None: `source_vocab_size`.
+
+    Raises:
+        UserError: If a value has the wrong type, is out of its range, or does not go
+            with another.
+    """
+
+    source_vocab_size: int | None = None
+    target_vocab_size: int | None = None
+    share_embeddings: bool = option(
+        True,
+        "Use one matrix for source embeddings, target embeddings and logits (section "
+        "3.4), rather than one for the source and one for target and logits.",
+    )
+    num_layers: int = option(6, "Number of encoder layers (N).", minimum=1)
+    num_decoder_layers: int | None = option(
+        None, "Number of decoder layers. If None, num_layers.", minimum=1
+    )
+    d_model: int = option(512, "Size of the output of every layer.", minimum=1)
+    d_ff: int = option(2048, "Inner size of the feed-forward networks.", minimum=1)
+    num_heads: int = option(8, "Number of attention heads (h).", minimum=1)
+    d_k: int | None = option(
+        None,
+        "Size of the queries and keys of a head. If None, d_model / num_heads.",
+        minimum=1,
+    )
+    d_v: int | None = option(
+        None, "Size of the values of a head. If None, d_k.", minimum=1
+    )
+    dropout: float = option(
+        0.1,
+        "Dropout rate of the output of each sub-layer and of the sums of embeddings "
+        "and positional encodings (section 5.4).",
+        minimum=0,
+        maximum=1,
+    )
+    attention_dropout: float = option(
+        0.0, "Dropout rate of the attention weights.", minimum=0, maximum=1
+    )
+    relu_dropout: float = option(
+        0.0,
+        "Dropout rate of the activations inside the feed-forward networks.",
+        minimum=0,
+        maximum=1,
+    )
+    attention_bias: bool = option(
+        False, "Add a bias to each projection of the attention layers."
+    )
+    attention_window: int | None = option(
+        None,
+        "Restrict self-attention to positions at most half of this many tokens away (r "
+        "in section 4). If None, attend to all positions.",
+        minimum=1,
+    )
+    position: str = option(
+        "sinusoidal",
+        "Positional encoding: sinusoidal (section 3.5) or learned (Table 3, row E).",
+        choices=POSITIONS,
+    )
+    max_length: int = option(
+        1024, "Number of positions of a learned positional encoding.", minimum=1
+    )
+    pre_norm: bool = option(
+        False,
+        "Normalize the input of each sub-layer (pre-norm) rather than the sum after "
+        "it (post-norm, as in the paper).",
+    )
+    norm_epsilon: float = option(
+        1e-6, "Epsilon added to the variance in layer normalization.", minimum=0
+    )
+    seed: int = option(
+        0, "Random seed of weights and dropout; in training, of the data order too."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        source, target = self.source_vocab_size, self.target_vocab_size
+        if self.share_embeddings and target is not None and source != target:
+            raise UserError(
+                "share_embeddings needs one vocabulary. Received: source_vocab_size="
+                f"{source}, target_vocab_size={target}"
+            )
+        if self.d_k is None and self.d_model % self.num_heads:
+            raise UserError(
+                "Without d_k, d_model must be a multiple of num_heads. "
+                f"Received: d_model={self.d_model}, num_heads={self.num_heads}"
+            )
