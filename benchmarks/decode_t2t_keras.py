@@ -16,7 +16,7 @@ stage.assume_frozen_weights()
 tf.config.threading.set_intra_op_parallelism_threads(sizes.threads)
 
 model = Transformer(
-    sizes.vocab_size,
+    source_vocab_size=sizes.vocab_size,
     **common.model_arguments(sizes),
     dtype=sizes.precision,
 )

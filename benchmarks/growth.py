@@ -110,7 +110,7 @@ GROWTHS: dict[str, Growth] = {
         },
         _TRAINERS,
         _STEP,
-        lambda size: training_flops({**BASE, "source_vocab_size": size}, 32, 32, 32),
+        lambda size: training_flops(BASE.replace(source_vocab_size=size), 32, 32, 32),
     ),
     "growth, output length": Growth(
         "tokens of an output, beam 4",

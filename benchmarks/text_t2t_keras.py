@@ -52,7 +52,7 @@ def open_dataset() -> Callable[..., tf.data.Dataset]:
 def open_training() -> common.Step:
     """Opens the text and makes a model; returns what takes a step."""
     model = Transformer(
-        sizes.vocab_size,
+        source_vocab_size=sizes.vocab_size,
         **common.model_arguments(sizes),
         dropout=sizes.dropout,
         dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",

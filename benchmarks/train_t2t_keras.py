@@ -19,7 +19,7 @@ sizes = parser.parse_args()
 strategy = make_strategy(devices=sizes.devices)
 with strategy.scope():
     model = Transformer(
-        sizes.vocab_size,
+        source_vocab_size=sizes.vocab_size,
         **common.model_arguments(sizes),
         dropout=sizes.dropout,
         dtype="float32" if sizes.precision == "float32" else "mixed_bfloat16",

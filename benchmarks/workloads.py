@@ -5,14 +5,9 @@ from typing import NamedTuple
 from multi30k import OUTPUT_TOKENS
 
 from t2t_keras.analysis.flops import forward_flops, training_flops
+from t2t_keras.config import TransformerConfig
 
-BASE = {
-    "source_vocab_size": 8000,
-    "num_layers": 6,
-    "d_model": 512,
-    "d_ff": 2048,
-    "num_heads": 8,
-}
+BASE = TransformerConfig(source_vocab_size=8000)
 
 
 class Contestant(NamedTuple):

@@ -27,13 +27,6 @@ flags.DEFINE_integer(
     "worker_index", 0, "This worker's place among --workers; 0 is the chief.", 0
 )
 flags.DEFINE_string("tpu", "", "Name or address of the TPU.")
-flags.DEFINE_enum(
-    "precision",
-    "float32",
-    ["float32", "mixed_bfloat16", "mixed_float16"],
-    "What matrix products are computed in. mixed_float16 scales the loss.",
-)
-flags.DEFINE_bool("jit", False, "Compile the training step with XLA.")
 
 
 def strategy_arguments() -> dict[str, Any]:

@@ -35,8 +35,7 @@ def main() -> None:
     model_dir = ModelDir(FLAGS.model_dir)
     if FLAGS.last and FLAGS.best:
         raise UserError("Either --last or --best. Received both.")
-    config = model_dir.config
-    wanted = FLAGS.best or FLAGS.last or config["run"]["average_last"]
+    wanted = FLAGS.best or FLAGS.last or model_dir.training_config.average_last
     seen: list[int] = []
     while True:
         is_running = FLAGS.follow and model_dir.is_locked()

@@ -7,13 +7,16 @@ Of a preset, as many steps are counted as it says, with full batches; of a model
 directory, those that it was trained for, on the data that it was trained on.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from t2t_keras.errors import UserError
-from t2t_keras.flags import hyperparameters, paths, preset, presets, vocabulary
+from t2t_keras.flags import hyperparameters, paths, preset, vocabulary
 from t2t_keras.pipelines import stage
+
+if TYPE_CHECKING:
+    from t2t_keras.config import TrainingConfig, TransformerConfig
 
 FLAGS = flags.FLAGS
 
@@ -31,19 +34,22 @@ def main() -> None:
         training_flops,
     )
 
-    names = (*presets.BASE, "mean_length", "preset")
+    names = (
+        *("preset", "subword", "vocab_size", "mean_length"),
+        *(*hyperparameters.MODEL, *hyperparameters.TRAINING),
+    )
     given = [name for name in names if FLAGS[name].present]
     if FLAGS.model_dir and given:
         raise UserError(
             "What --model_dir was trained with is known: it goes without "
             f"--{', --'.join(given)}."
         )
-    name, arguments, run = _of_model() if FLAGS.model_dir else _of_preset()
+    name, transformer, run = _of_model() if FLAGS.model_dir else _of_preset()
     steps, pairs, lengths = run["steps"], run["pairs"], run["lengths"]
     source_length, target_length = lengths
-    flops = training_flops(arguments, source_length, target_length, pairs)
+    flops = training_flops(transformer, source_length, target_length, pairs)
     print(
-        f"{name}: {count_parameters(arguments):,} parameters, {steps:,} steps, "
+        f"{name}: {count_parameters(transformer):,} parameters, {steps:,} steps, "
         f"{pairs * sum(lengths):.3g} tokens\n\n"
         "| training | FLOPs | how they were found |\n|---|---|---|\n"
         f"| {name} | {flops:.2g} | counted: every product of the forward pass, twice "
@@ -62,50 +68,44 @@ def main() -> None:
     )
 
 
-def _passes(training: dict[str, Any]) -> int:
+def _passes(training: "TrainingConfig") -> int:
     from t2t_keras.training.objective import Objective
 
-    # Model directories of before there was the option do not have it.
-    return Objective(r_drop=training.get("r_drop")).passes
+    return Objective(r_drop=training.r_drop).passes
 
 
-def _of_preset() -> tuple[str, dict[str, Any], dict[str, Any]]:
-    values = preset.preset_values()
-    arguments = {
-        "source_vocab_size": values["vocab_size"],
-        **{name: values[name] for name in presets.MODEL},
-    }
-    length = FLAGS.mean_length
+def _of_preset() -> tuple[str, "TransformerConfig", dict[str, Any]]:
+    chosen = preset.chosen_preset()
+    training, length = chosen.training, FLAGS.mean_length
+    steps = training.train_steps or 0
     run = {
-        "steps": values["train_steps"],
-        "pairs": _passes(values)
-        * values["train_steps"]
-        * values["batch_tokens"]
-        / length,
+        "steps": steps,
+        "pairs": _passes(training) * steps * training.batch_tokens / length,
         "lengths": (length, length),
     }
-    return FLAGS.preset, arguments, run
+    transformer = chosen.transformer.replace(source_vocab_size=chosen.vocab_size)
+    return FLAGS.preset, transformer, run
 
 
-def _of_model() -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _of_model() -> tuple[str, "TransformerConfig", dict[str, Any]]:
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
-    config, steps = model_dir.config, model_dir.checkpoints.steps()
+    steps = model_dir.checkpoints.steps()
     if not steps:
         raise UserError(f"{FLAGS.model_dir} has no checkpoint yet.")
-    train = config["data"]["splits"]["train"]
+    train = model_dir.config["data"]["splits"]["train"]
     epochs = model_dir.checkpoints.progress(steps[-1])["epochs"]
     run = {
         "steps": steps[-1],
-        "pairs": _passes(config["training"]) * epochs * train["pairs"],
+        "pairs": _passes(model_dir.training_config) * epochs * train["pairs"],
         # The end of a sentence is a token too.
         "lengths": tuple(
             train[f"{side}_tokens"] / train["pairs"] + 1
             for side in ("source", "target")
         ),
     }
-    return FLAGS.model_dir, config["model"], run
+    return FLAGS.model_dir, model_dir.transformer_config, run
 
 
 def run() -> None:

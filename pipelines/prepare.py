@@ -77,7 +77,7 @@ def main() -> None:
     for name in ("segmentations", "bpe_dropout_sides"):
         if FLAGS[name].present and not bpe_dropout:
             raise UserError(f"--{name} goes with --bpe_dropout.")
-    values = preset.preset_values()
+    chosen = preset.chosen_preset()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
     if FLAGS.vocabulary_from:
@@ -90,8 +90,8 @@ def main() -> None:
     manifest = prepare(
         open_corpus(**arguments),
         FLAGS.data_dir,
-        subword=values["subword"],
-        vocab_size=values["vocab_size"],
+        subword=chosen.subword,
+        vocab_size=chosen.vocab_size,
         share_vocabulary=FLAGS.share_vocabulary,
         source_normalization=FLAGS.source_normalization,
         target_normalization=FLAGS.target_normalization,

@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from t2t_keras.analysis.flops import training_flops
+from t2t_keras.config import TransformerConfig
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.examples import Examples
 from t2t_keras.pipelines import stage
@@ -122,7 +123,7 @@ def format_seconds(seconds: float) -> str:
 
 def describe_start(
     trainer: Trainer,
-    model_arguments: dict[str, Any],
+    transformer: TransformerConfig,
     examples: Examples,
     batching: Batching,
     budget: TrainingBudget,
@@ -132,7 +133,7 @@ def describe_start(
 
     Args:
         trainer: Has the model and the strategy.
-        model_arguments: Those of the model.
+        transformer: The configuration of the model.
         examples: The training data.
         batching: How batches are formed.
         budget: How long to train; of minutes alone, the cost is not known before.
@@ -142,7 +143,7 @@ def describe_start(
     statistics = batching.statistics(examples.lengths, parts)
     source_length, target_length = examples.lengths.mean(axis=0)
     pairs = len(examples) * trainer.objective.passes
-    epoch = training_flops(model_arguments, source_length, target_length, pairs)
+    epoch = training_flops(transformer, source_length, target_length, pairs)
     step = epoch / statistics.batches
     limits = [
         (budget.steps or 0) * step,

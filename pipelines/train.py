@@ -5,7 +5,7 @@ t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -15,13 +15,14 @@ from t2t_keras.flags import (
     hyperparameters,
     paths,
     preset,
-    presets,
     scores,
-    training,
 )
+from t2t_keras.flags import training as training_flags
 from t2t_keras.pipelines import stage
 
 if TYPE_CHECKING:
+    from t2t_keras.config import TrainingConfig, TransformerConfig
+    from t2t_keras.data.preparation import PreparedData
     from t2t_keras.evaluation.bleu_tokenizers import TokenizerChoice
 
 FLAGS = flags.FLAGS
@@ -60,51 +61,48 @@ def main() -> int:
             "TensorFlow does not see this machine's GPU, and trains on its processor. "
             'Its CUDA libraries come with: pip install ".[gpu]"'
         )
-    values = preset.preset_values()
     data = PreparedData(FLAGS.data_dir)
-    _check_values(values, data)
-    limited = FLAGS.train_epochs or FLAGS.train_minutes or FLAGS.train_tokens
+    chosen = preset.chosen_preset()
+    transformer = _with_vocabulary(chosen.transformer, data)
+    training = chosen.training
+    _check(training, data)
+    has_dev = "dev" in data.manifest["splits"]
+    bleu_tokenizer, note = _bleu_tokenizer(training, data.manifest["target_lang"])
+    if note and is_chief and has_dev and training.bleu_sentences:
+        stage.report(note)
+    if training.pad_to_boundary is None:
+        # XLA compiles for each shape anew.
+        padded = training.jit or FLAGS.strategy == "tpu"
+        training = training.replace(pad_to_boundary=padded)
+    training = training.replace(bleu_tokenizer=bleu_tokenizer)
     budget = TrainingBudget(
-        steps=FLAGS.train_steps if limited else values["train_steps"],
-        epochs=FLAGS.train_epochs,
-        tokens=FLAGS.train_tokens,
-        minutes=FLAGS.train_minutes,
-    )
-    # XLA compiles for each shape anew.
-    pad_to_boundary = (
-        FLAGS.jit or FLAGS.strategy == "tpu"
-        if FLAGS.pad_to_boundary is None
-        else FLAGS.pad_to_boundary
+        steps=training.train_steps,
+        epochs=training.train_epochs,
+        tokens=training.train_tokens,
+        minutes=training.train_minutes,
     )
     batching = Batching(
-        values["batch_tokens"], FLAGS.batch_sentences, pad_to_boundary, FLAGS.seed
+        training.batch_tokens,
+        training.batch_sentences,
+        bool(training.pad_to_boundary),
+        transformer.seed,
     )
-    has_dev = "dev" in data.manifest["splits"]
-    bleu_tokenizer, note = _bleu_tokenizer(data.manifest["target_lang"])
-    if note and is_chief and has_dev and FLAGS.bleu_sentences:
-        stage.report(note)
-    model_arguments: dict[str, Any] = {
-        "source_vocab_size": data.tokenizers.source.vocab_size,
-        "target_vocab_size": data.tokenizers.target.vocab_size,
-        **{name: values[name] for name in presets.MODEL},
-        "seed": FLAGS.seed,
-    }
     schedule = WarmupSchedule(
-        values["d_model"], values["warmup_steps"], values["learning_rate"]
+        transformer.d_model, training.warmup_steps, training.learning_rate
     )
     replicas = strategy.num_replicas_in_sync
-    objective = Objective(values["label_smoothing"], values["r_drop"])
-    tokens = objective.passes * values["batch_tokens"] / replicas
+    objective = Objective(training.label_smoothing, training.r_drop)
+    tokens = objective.passes * training.batch_tokens / replicas
     with strategy.scope():
         trainer = Trainer(
-            Transformer(**model_arguments, dtype=FLAGS.precision),
+            Transformer(transformer, dtype=training.precision),
             Adam(schedule),
             objective,
-            values["clip_norm"],
-            accumulate=FLAGS.accumulate or math.ceil(tokens / _TOKENS_PER_PART),
+            training.clip_norm,
+            accumulate=training.accumulate or math.ceil(tokens / _TOKENS_PER_PART),
             strategy=strategy,
-            jit=FLAGS.jit,
-            ema_decay=FLAGS.ema_decay,
+            jit=training.jit,
+            ema_decay=training.ema_decay,
         )
     run = TrainingRun(
         trainer=trainer,
@@ -115,39 +113,41 @@ def main() -> int:
         budget=budget,
         model_dir=ModelDir(
             FLAGS.model_dir,
-            keep=max(FLAGS.keep_checkpoints, values["average_last"]),
-            keep_best=FLAGS.keep_best,
-            metric=FLAGS.early_stop_metric,
+            keep=max(training.keep_checkpoints, training.average_last),
+            keep_best=training.keep_best,
+            metric=training.early_stop_metric,
         ),
-        config={
-            "model": model_arguments,
-            "training": _training_values(values, pad_to_boundary),
-            "run": {
-                **{name: values[name] for name in presets.RUN},
-                "search": presets.SEARCH.get(FLAGS.preset, {}),
-                "early_stop_metric": FLAGS.early_stop_metric,
-                "bleu_tokenizer": bleu_tokenizer,
-            },
-        },
-        reporter=Reporter(FLAGS.log_format, silent=not is_chief),
+        transformer=transformer,
+        training=training,
+        init_from=FLAGS.init_from,
+        init_checkpoint=FLAGS.init_checkpoint,
+        preset=FLAGS.preset,
+        reporter=Reporter(training.log_format, silent=not is_chief),
         is_chief=is_chief,
     )
     return run.run()
 
 
-def _training_values(values: dict[str, Any], pad_to_boundary: bool) -> dict[str, Any]:
-    """Returns what decides what is computed, beside the model's arguments."""
-    apart = {*presets.DATA, *presets.MODEL, *presets.RUN}
-    return {
-        **{name: values[name] for name in values if name not in apart},
-        "batch_sentences": FLAGS.batch_sentences,
-        "pad_to_boundary": pad_to_boundary,
-        "precision": FLAGS.precision,
-        "ema_decay": FLAGS.ema_decay,
-    }
+def _with_vocabulary(
+    transformer: "TransformerConfig", data: "PreparedData"
+) -> "TransformerConfig":
+    """Returns the configuration of a model of the data's vocabularies."""
+    share = transformer.share_embeddings
+    if not data.tokenizers.shared:
+        if FLAGS.share_embeddings:
+            raise UserError(
+                "--share_embeddings needs one vocabulary; "
+                f"{FLAGS.data_dir} was prepared with one for each language."
+            )
+        share = False
+    return transformer.replace(
+        source_vocab_size=data.tokenizers.source.vocab_size,
+        target_vocab_size=data.tokenizers.target.vocab_size,
+        share_embeddings=share,
+    )
 
 
-def _bleu_tokenizer(target_lang: str) -> "TokenizerChoice":
+def _bleu_tokenizer(training: "TrainingConfig", target_lang: str) -> "TokenizerChoice":
     """Chooses the tokenizer of val_bleu.
 
     Raises:
@@ -157,10 +157,10 @@ def _bleu_tokenizer(target_lang: str) -> "TokenizerChoice":
     from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
     from t2t_keras.model_dir import ModelDir
 
-    wanted, model_dir = FLAGS.bleu_tokenizer, ModelDir(FLAGS.model_dir)
+    wanted, model_dir = training.bleu_tokenizer, ModelDir(FLAGS.model_dir)
     if model_dir.checkpoints.steps():
         run = model_dir.config["run"]
-        if "val_bleu" in (FLAGS.early_stop_metric, run["early_stop_metric"]):
+        if "val_bleu" in (training.early_stop_metric, run["early_stop_metric"]):
             # Which was the only one before directories named theirs.
             begun = run.get("bleu_tokenizer", "13a")
             if wanted not in (AUTO, begun):
@@ -173,35 +173,27 @@ def _bleu_tokenizer(target_lang: str) -> "TokenizerChoice":
     return choose_tokenizer(target_lang, wanted)
 
 
-def _check_values(values: dict[str, Any], data: Any) -> None:
-    """Brings the values in line with the data, or says why they cannot be."""
+def _check(training: "TrainingConfig", data: "PreparedData") -> None:
+    """Makes sure that directories and data are there for what is asked for."""
     from t2t_keras.model_dir import ModelDir
 
     if Path(FLAGS.model_dir).resolve() == data.data_dir.resolve():
         raise UserError(
             f"{FLAGS.model_dir} holds the prepared data. Choose another --model_dir."
         )
-    if not data.tokenizers.shared:
-        if FLAGS.share_embeddings:
-            raise UserError(
-                f"--share_embeddings needs one vocabulary; {FLAGS.data_dir} was "
-                "prepared with one for each language."
-            )
-        values["share_embeddings"] = False
     if FLAGS.init_from and not ModelDir(FLAGS.model_dir).checkpoints.steps():
         # Later on, the weights are its own, and the other directory may be gone.
         ModelDir(FLAGS.init_from).weights_path(FLAGS.init_checkpoint)
-    if FLAGS.early_stop_patience:
+    if training.early_stop_patience:
         if not data.manifest["splits"].get("dev", {}).get("pairs"):
             raise UserError(
                 "--early_stop_patience needs a dev split with sentences, which "
                 f"{FLAGS.data_dir} lacks."
             )
-        if FLAGS.early_stop_metric == "val_bleu" and not FLAGS.bleu_sentences:
+        if training.early_stop_metric == "val_bleu" and not training.bleu_sentences:
             raise UserError(
                 "--early_stop_metric=val_bleu needs --bleu_sentences. Received: 0"
             )
-    training.profile_steps()
 
 
 def run() -> None:
@@ -209,7 +201,7 @@ def run() -> None:
     stage.run(
         main,
         __name__,
-        [preset, hyperparameters, training, scores, distribution, paths],
+        [preset, hyperparameters, training_flags, scores, distribution, paths],
         required=["data_dir", "model_dir"],
     )
 

@@ -6,14 +6,12 @@ import json
 import zlib
 from typing import Any
 
-from absl import flags
-
+from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.errors import UserError
-from t2t_keras.flags import training
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.pipelines import interrupts
 from t2t_keras.pipelines.progress import Progress
@@ -29,8 +27,6 @@ from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import NO_VOTES, Trainer
 from t2t_keras.training.warm_start import warm_start
 
-FLAGS = flags.FLAGS
-
 
 class TrainingRun:
     """One run of the training stage, from its first or its last checkpoint on.
@@ -43,7 +39,11 @@ class TrainingRun:
         batching: How batches are formed.
         budget: How long to train.
         model_dir: Where to write.
-        config: Sections "model", "training" and "run" of the directory's config.
+        transformer: The configuration of the model.
+        training: The configuration of the training.
+        init_from: Model directory whose weights a new training starts from, if any.
+        init_checkpoint: Which of its weights.
+        preset: Name of the preset, to be reported.
         reporter: Tells the user.
         is_chief: Whether this worker reports, validates by decoding, and writes.
     """
@@ -57,7 +57,11 @@ class TrainingRun:
         batching: Batching,
         budget: TrainingBudget,
         model_dir: ModelDir,
-        config: dict[str, Any],
+        transformer: TransformerConfig,
+        training: TrainingConfig,
+        init_from: str | None,
+        init_checkpoint: str,
+        preset: str,
         reporter: Reporter,
         is_chief: bool,
     ) -> None:
@@ -68,14 +72,18 @@ class TrainingRun:
         self._batching = batching
         self._budget = budget
         self._model_dir = model_dir
-        self._config = config
+        self._transformer = transformer
+        self._training = training
+        self._init_from = init_from
+        self._init_checkpoint = init_checkpoint
+        self._preset = preset
         self._reporter = reporter
         self._is_chief = is_chief
         dump = dump_batch(
             examples, batching, data, model_dir.path / "skipped", is_chief
         )
         self._skipped = callbacks.SkippedSteps(
-            FLAGS.max_skipped_steps, reporter.message, dump
+            training.max_skipped_steps, reporter.message, dump
         )
 
     def run(self) -> int:
@@ -97,19 +105,19 @@ class TrainingRun:
             progress = Progress(
                 self._budget,
                 trainer,
-                FLAGS.checkpoint_steps,
-                self._config["run"]["checkpoint_minutes"],
+                self._training.checkpoint_steps,
+                self._training.checkpoint_minutes,
                 interrupted,
                 self._is_chief,
-                self._config["run"]["cooldown"],
+                self._training.cooldown,
                 reporter.message,
             )
             stopping = callbacks.EarlyStopping(
-                FLAGS.early_stop_metric,
-                FLAGS.early_stop_patience,
+                self._training.early_stop_metric,
+                self._training.early_stop_patience,
                 # A cooldown goes to its end.
                 lambda: progress.is_regular() and not progress.cooldown,
-                FLAGS.early_stop_threshold,
+                self._training.early_stop_threshold,
             )
             saving = callbacks.SaveCheckpoint(
                 self._model_dir.checkpoints,
@@ -132,16 +140,16 @@ class TrainingRun:
                     reporter.message(ended)
                     return 0
                 reporter.message(f"Going on after step {step:,}.")
-            elif FLAGS.init_from:
-                self._warm_start()
+            elif self._init_from:
+                self._warm_start(self._init_from)
             reporter.message(
                 describe_start(
                     trainer,
-                    self._config["model"],
+                    self._transformer,
                     self._examples,
                     self._batching,
                     self._budget,
-                    FLAGS.preset,
+                    self._preset,
                 )
             )
             board = self._board() if self._is_chief else None
@@ -184,17 +192,21 @@ class TrainingRun:
         Returns:
             The step of the checkpoint to continue from, or None.
         """
-        model_dir, config = self._model_dir, self._config
-        model_dir.check_same_training(config["model"], config["training"], self._data)
+        model_dir, wanted = self._model_dir, (self._transformer, self._training)
+        model_dir.check_same_training(*wanted, self._data)
         newest = model_dir.checkpoint_to_resume(self._reporter.message)
-        model_dir.initialize(**config, data=self._data)
+        model_dir.initialize(*wanted, self._data)
         trainer = self._trainer
         model_dir.check_space([*trainer.model.variables, *trainer.state_variables])
         return newest
 
     def _check_workers(self) -> None:
         described = json.dumps(
-            [self._config["model"], self._config["training"], self._data.manifest]
+            [
+                self._transformer.to_dict(),
+                self._training.sections()[0],
+                self._data.manifest,
+            ]
         )
         if not self._trainer.are_equal(zlib.crc32(described.encode()) >> 16):
             raise UserError("The workers were started with different flags or data.")
@@ -229,13 +241,13 @@ class TrainingRun:
             )
         return ""
 
-    def _warm_start(self) -> None:
+    def _warm_start(self, init_from: str) -> None:
         """Gives the new model the weights of another, as far as they fit."""
-        model, other = self._trainer.model, ModelDir(FLAGS.init_from)
+        model, other = self._trainer.model, ModelDir(init_from)
         mine, theirs = self._data.tokenizers, other.tokenizers
         unmatched = warm_start(
             model.trainable_variables,
-            load_arrays(other.weights_path(FLAGS.init_checkpoint)),
+            load_arrays(other.weights_path(self._init_checkpoint)),
             {
                 model.source_embedding.embeddings.path: (
                     mine.source.pieces(),
@@ -250,7 +262,7 @@ class TrainingRun:
         if self._trainer.ema:
             self._trainer.ema.reset()
         self._reporter.message(
-            f"Began with the weights of {FLAGS.init_from}"
+            f"Began with the weights of {init_from}"
             + (f", without {', '.join(unmatched)}." if unmatched else ".")
         )
 
@@ -260,13 +272,12 @@ class TrainingRun:
             self._model_dir.log_dir,
             lambda: trainer.step,
             {
-                **self._config["model"],
-                **self._config["training"],
-                **self._config["run"],
+                **self._transformer.to_dict(),
+                **self._training.to_dict(),
                 "replicas": trainer.replicas,
             },
             functools.partial(model_graph, trainer.model),
-            profile=training.profile_steps(),
+            profile=self._training.profile_steps,
         )
 
     def _watchers(
@@ -282,7 +293,7 @@ class TrainingRun:
         report = callbacks.ProgressReport(
             self._reporter.event,
             progress.fraction,
-            self._reporter.every_seconds or FLAGS.report_seconds,
+            self._reporter.every_seconds or self._training.report_seconds,
         )
         return [progress, report, self._skipped, board, stopping, saving]
 
@@ -292,9 +303,9 @@ class TrainingRun:
             self._dev_examples,
             self._batching,
             self._model_dir,
-            bleu_sentences=FLAGS.bleu_sentences,
-            bleu_tokenizer=self._config["run"]["bleu_tokenizer"],
-            sample_sentences=FLAGS.sample_sentences,
+            bleu_sentences=self._training.bleu_sentences,
+            bleu_tokenizer=self._training.bleu_tokenizer,
+            sample_sentences=self._training.sample_sentences,
             report=self._reporter.message,
             board=board,
             is_chief=self._is_chief,

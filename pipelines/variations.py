@@ -17,10 +17,12 @@ from typing import Any
 
 from absl import flags
 
+from t2t_keras.config import PRESETS, Preset, TransformerConfig
+from t2t_keras.config.presets import vary
+from t2t_keras.config.table3 import VARIATIONS
 from t2t_keras.errors import UserError
-from t2t_keras.flags import hyperparameters, paths, preset, presets
+from t2t_keras.flags import hyperparameters, paths, preset
 from t2t_keras.flags import scores as score_flags
-from t2t_keras.flags.variations import VARIATIONS, vary
 from t2t_keras.json_file import read_object
 from t2t_keras.pipelines import child, stage
 
@@ -38,6 +40,8 @@ flags.DEFINE_string(
     "bleu_moses_split.",
 )
 _RESULTS = "variations.json"
+_VOCABULARY = ("subword", "vocab_size")
+"""What t2t-prepare has been told, not t2t-train."""
 _OF_REPORTS = ("log_format", "report_seconds", "verbosity")
 """Flags of t2t-train that change what is shown, and nothing of what is trained."""
 _SHOWN = (
@@ -63,8 +67,8 @@ def main(arguments: list[str]) -> int:
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.files import directory_at, locked, write_atomically
 
-    rows, base = _rows(), preset.preset_values()
-    _check_arguments(arguments, base)
+    rows, base = _rows(), preset.chosen_preset()
+    _check_arguments(arguments)
     check_flavours([FLAGS.row_score])
     _check_rows(rows, base)
     manifest = PreparedData(FLAGS.data_dir).manifest
@@ -77,7 +81,7 @@ def main(arguments: list[str]) -> int:
     results = record["rows"]
     wanted: dict[str, dict[str, Any]] = {
         row: {
-            "values": vary(base, row),
+            "values": _recorded(vary(base, row)),
             "arguments": [a for a in arguments if _name(a) not in _OF_REPORTS],
             # 13a was the only one before there was a choice.
             "score": FLAGS.row_score + ("" if tokenizer == "13a" else f" {tokenizer}"),
@@ -127,26 +131,38 @@ def _write_table(
     return table
 
 
+def _recorded(row: Preset) -> dict[str, Any]:
+    """Returns the values that decide what a row is."""
+    names = (*_VOCABULARY, *hyperparameters.MODEL, *hyperparameters.TRAINING)
+    values = row.values()
+    return {name: values[name] for name in names}
+
+
 def _name(argument: str) -> str:
     """Returns the flag's name of an argument such as --name=value."""
     return argument.lstrip("-").split("=")[0]
 
 
-def _check_rows(rows: list[str], base: dict[str, Any]) -> None:
+def _check_rows(rows: list[str], base: Preset) -> None:
     """Finds rows that cannot be built before any is trained."""
-    from t2t_keras.analysis.flops import count_parameters
-
     for row in rows:
         try:
-            count_parameters({"source_vocab_size": 1, **vary(base, row)})
+            vary(base, row)
         except UserError as error:
             raise UserError(f"Row {row} cannot be trained. {error}") from error
 
 
-def _check_arguments(arguments: list[str], base: dict[str, Any]) -> None:
+def _check_arguments(arguments: list[str]) -> None:
     """Makes sure that nothing overrides what the rows are made of."""
     names = {_name(a) for a in arguments if a.startswith("-")}
-    reserved = {*base, "data_dir", "model_dir", "preset", "bleu_tokenizer"}
+    reserved = {*TransformerConfig.flag_names()} - {"seed"}
+    reserved |= {
+        name
+        for name in hyperparameters.TRAINING
+        if hyperparameters.set_by_presets(name) or FLAGS[name].present
+    }
+    reserved |= {"data_dir", "model_dir", "preset", "bleu_tokenizer"}
+    reserved |= {"subword", "vocab_size"}
     for name in sorted(names):
         if name in reserved or name.removeprefix("no") in reserved:
             raise UserError(
@@ -172,7 +188,10 @@ def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         )
     for row in record["rows"].values():
         # A hyper-parameter that is newer than the record had its default.
-        row["wanted"]["values"] = {**presets.BASE, **row["wanted"]["values"]}
+        row["wanted"]["values"] = {
+            **_recorded(PRESETS["base"]),
+            **row["wanted"]["values"],
+        }
     return record
 
 
@@ -196,11 +215,11 @@ def _train(
     model_dir: Path, values: dict[str, Any], arguments: list[str], tokenizer: str
 ) -> int:
     """Trains and scores a row; returns an exit status."""
-    of_preset = presets.PRESETS[FLAGS.preset]
+    of_preset = _recorded(PRESETS[FLAGS.preset])
     given = {
         name: value
         for name, value in values.items()
-        if name not in presets.DATA
+        if name not in _VOCABULARY
         and (value != of_preset[name] or FLAGS[name].value is not None)
     }
     limits = ("train_minutes", "train_epochs", "train_tokens")
@@ -231,7 +250,7 @@ def _result(model_dir: Path) -> dict[str, Any]:
     found = ModelDir(model_dir)
     scores = json.loads((model_dir / "scores.dev.json").read_text())
     return {
-        "parameters": count_parameters(found.config["model"]),
+        "parameters": count_parameters(found.transformer_config),
         "steps": found.checkpoints.steps()[-1],
         "perplexity": scores["perplexity"]["per_token"],
         "bleu": scores["scores"][0]["value"],

@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from t2t_keras.keras_backend import require_tensorflow
 
@@ -28,6 +28,8 @@ require_tensorflow()
 import keras
 import numpy as np
 
+from t2t_keras.config import TrainingConfig, TransformerConfig
+from t2t_keras.config.base import Config
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.errors import UserError
@@ -58,6 +60,7 @@ _LOCK = "lock"
 _CONFIG = "config.json"
 _PARTS = ("model", "training", "run", "data")
 _STEP = "step"
+_Config = TypeVar("_Config", bound=Config)
 
 
 class LoadedModel(NamedTuple):
@@ -116,7 +119,32 @@ class ModelDir:
     @property
     def search(self) -> dict[str, Any]:
         """Search options of the model's own, to use where a user names no others."""
-        return self.config["run"].get("search", {})
+        return dict(self.training_config.search)
+
+    @property
+    def transformer_config(self) -> TransformerConfig:
+        """The configuration of the model.
+
+        Raises:
+            UserError: As `config`, or if it has a field that is not known here.
+        """
+        return self._section(TransformerConfig, "model")
+
+    @property
+    def training_config(self) -> TrainingConfig:
+        """The configuration of the training.
+
+        Raises:
+            UserError: As `config`, or if it has a field that is not known here.
+        """
+        return self._section(TrainingConfig, "training", "run")
+
+    def _section(self, kind: type[_Config], *names: str) -> _Config:
+        config = self.config
+        try:
+            return kind.from_dict({k: v for n in names for k, v in config[n].items()})
+        except UserError as error:
+            raise UserError(f"{self.path / _CONFIG}: {error}") from error
 
     @property
     def tokenizers(self) -> TokenizerPair:
@@ -125,32 +153,31 @@ class ModelDir:
 
     def initialize(
         self,
-        model: dict[str, Any],
-        training: dict[str, Any],
-        run: dict[str, Any],
+        transformer: TransformerConfig,
+        training: TrainingConfig,
         data: PreparedData,
     ) -> None:
         """Makes the directory, or updates it for the same training.
 
         Args:
-            model: The arguments of `Transformer`.
-            training: Everything else that decides what is computed.
-            run: What may change when training goes on, such as its end.
+            transformer: The configuration of the model.
+            training: The configuration of the training.
             data: What is trained on; its tokenizers and held-back text are copied.
 
         Raises:
             UserError: If the directory holds a model of other arguments, or one
                 trained in another way or on other data.
         """
+        of_training, of_run = training.sections()
         config = {
             "format": FORMAT,
-            "model": model,
-            "training": training,
-            "run": run,
+            "model": transformer.to_dict(),
+            "training": of_training,
+            "run": of_run,
             "data": data.manifest,
         }
         if (self.path / _CONFIG).is_file():
-            self.check_same_training(model, training, data)
+            self.check_same_training(transformer, training, data)
             self._write_config(config)
             return
         self.path.mkdir(parents=True, exist_ok=True)
@@ -169,11 +196,20 @@ class ModelDir:
         )
 
     def check_same_training(
-        self, model: dict[str, Any], training: dict[str, Any], data: PreparedData
+        self,
+        transformer: TransformerConfig,
+        training: TrainingConfig,
+        data: PreparedData,
     ) -> None:
         """Raises a `UserError` as `initialize` does, and writes nothing."""
         if (self.path / _CONFIG).is_file():
-            check_same_training(self.path, self.config, model, training, data)
+            check_same_training(
+                self.path,
+                self.config["data"],
+                (self.transformer_config, self.training_config),
+                (transformer, training),
+                data,
+            )
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -227,7 +263,7 @@ class ModelDir:
         """
         there = self.checkpoints.steps()
         if best:
-            metric = self.config["run"]["early_stop_metric"]
+            metric = self.training_config.early_stop_metric
             steps = sorted(self.checkpoints.best_steps(best, metric))
         else:
             steps = there[-last:]
@@ -326,17 +362,17 @@ class ModelDir:
 
         Args:
             checkpoint: As of `weights_path`.
-            **arguments: Replace those of the config, such as `dtype`.
+            **arguments: Of `Transformer`, such as `dtype`.
 
         Raises:
             UserError: If there are no such weights, or they are damaged.
         """
-        arguments = {**self.config["model"], **arguments}
+        config = self.transformer_config
         path = self.weights_path(checkpoint)
         # Waiting for the disk and computing checksums leave Python free to build.
         with ThreadPoolExecutor(1) as pool, weights_to_be_loaded():
             reading = pool.submit(load_arrays, path)
-            model = Transformer(**arguments)
+            model = Transformer(config, **arguments)
         arrays = reading.result()
         assign_arrays(model.variables, arrays, path)
         is_own = path.parent in (self.path, self.checkpoints.directory)

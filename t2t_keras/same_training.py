@@ -3,30 +3,32 @@
 from pathlib import Path
 from typing import Any
 
+from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.errors import UserError
 
 
 def check_same_training(
     path: Path,
-    config: dict[str, Any],
-    model: dict[str, Any],
-    training: dict[str, Any],
+    manifest: dict[str, Any],
+    there: tuple[TransformerConfig, TrainingConfig],
+    wanted: tuple[TransformerConfig, TrainingConfig],
     data: PreparedData,
 ) -> None:
     """Makes sure that a training is the one that a model directory belongs to.
 
     Args:
         path: The directory.
-        config: Its configuration.
-        model: The arguments of `Transformer`.
-        training: Everything else that decides what is computed.
-        data: What is trained on.
+        manifest: That of the data that its model was trained on.
+        there: The configurations of its model and training.
+        wanted: Those of the training that is to begin or to be resumed.
+        data: What is to be trained on.
 
     Raises:
-        UserError: If vocabulary, training data, or an argument differ.
+        UserError: If vocabulary, training data, or a value that decides what is
+            computed differ.
     """
-    trained_with = config["data"]["vocabulary_fingerprint"]
+    trained_with = manifest["vocabulary_fingerprint"]
     if trained_with != data.tokenizers.fingerprint:
         raise UserError(
             f"{data.data_dir} was prepared with another vocabulary "
@@ -34,19 +36,17 @@ def check_same_training(
             f"trained with ({trained_with}). Prepare the data with "
             f"--vocabulary_from={path}, or choose another --model_dir."
         )
-    if config["data"]["splits"]["train"] != data.manifest["splits"]["train"]:
+    if manifest["splits"]["train"] != data.manifest["splits"]["train"]:
         raise UserError(
             f"{data.data_dir} holds other training data than the model in "
             f"{path} was trained on. Choose another --model_dir."
         )
+    resumable = TrainingConfig.resumable_names()
     differences = [
-        f"{name} is {there.get(name)!r} there and {value!r} here"
-        for there, wanted in (
-            (config["model"], model),
-            (config["training"], training),
-        )
-        for name, value in wanted.items()
-        if there.get(name) != value
+        f"{name} is {getattr(old, name)!r} there and {getattr(new, name)!r} here"
+        for old, new in zip(there, wanted, strict=True)
+        for name in new.field_names()
+        if name not in resumable and getattr(old, name) != getattr(new, name)
     ]
     if differences:
         raise UserError(

@@ -10,46 +10,29 @@ require_tensorflow()
 import keras
 import tensorflow as tf
 
-from t2t_keras.errors import UserError
+from t2t_keras.config.transformer_config import TransformerConfig
+from t2t_keras.layers.configured import Configured
 from t2t_keras.layers.decoder import Decoder, LayerCache
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder
 from t2t_keras.layers.masks import causal_mask, padding_mask
-from t2t_keras.layers.position import POSITIONS
+from t2t_keras.layers.position import POSITIONAL_ENCODINGS
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.symbolic import TracedOutputs
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
-class Transformer(TracedOutputs, keras.Model):
+class Transformer(Configured, TracedOutputs, keras.Model):
     """The encoder-decoder model of "Attention Is All You Need" (Figure 1).
 
-    The defaults are the paper's base model. Weights exist from construction on.
+    Weights exist from construction on.
 
     Args:
-        source_vocab_size: Number of source tokens.
-        target_vocab_size: Number of target tokens. Default `source_vocab_size`.
-        share_embeddings: One matrix for source, target and logits (section 3.4);
-            otherwise one for the source and one for target and logits. Default True.
-        num_layers: Number of encoder layers, N. Default 6.
-        num_decoder_layers: Number of decoder layers. Default `num_layers`.
-        d_model: Size of every layer's output. Default 512.
-        d_ff: Inner size of the feed-forward networks. Default 2048.
-        num_heads: Number of attention heads, h. Default 8.
-        d_k: Size of a head's queries and keys. Default d_model / num_heads.
-        d_v: Size of a head's values. Default d_k.
-        dropout: Share dropped from each sub-layer's output and from embedding +
-            position (section 5.4). Default 0.1.
-        attention_dropout: Share of attention weights dropped. Default 0.
-        relu_dropout: Share dropped after the ReLU. Default 0.
-        attention_bias: Whether attention's projections have biases. Default False.
-        position: "sinusoidal" (section 3.5, the default) or "learned" (Table 3, E).
-        max_length: Positions that "learned" has vectors for. Default 1024.
-        pre_norm: Normalize before each sub-layer, not after. Default False.
-        norm_epsilon: Epsilon of the normalizations. Default 1e-6.
-        seed: Seed of initializers and dropout. Default 0.
-        **kwargs: Keras's `name` and `dtype` (such as "mixed_bfloat16").
+        config: The configuration. Default: the paper's base model, which needs its
+            vocabulary sizes.
+        **kwargs: Single fields of the configuration (`Configured`), and Keras's `name`
+            and `dtype` (such as "mixed_bfloat16").
 
     Call arguments:
         inputs: Dict of "source" and "target", `[batch, source]` and
@@ -64,73 +47,19 @@ class Transformer(TracedOutputs, keras.Model):
         lists of one `[batch, heads, query, key]` tensor a layer.
 
     Raises:
-        UserError: If `share_embeddings` is True and the vocabularies differ in
-            size, or `position` is not a name of a positional encoding.
+        UserError: If a value is not allowed, or there is no vocabulary size.
     """
 
     built: bool
 
-    def __init__(
-        self,
-        source_vocab_size: int,
-        target_vocab_size: int | None = None,
-        share_embeddings: bool = True,
-        num_layers: int = 6,
-        num_decoder_layers: int | None = None,
-        d_model: int = 512,
-        d_ff: int = 2048,
-        num_heads: int = 8,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        relu_dropout: float = 0.0,
-        attention_bias: bool = False,
-        position: str = "sinusoidal",
-        max_length: int = 1024,
-        pre_norm: bool = False,
-        norm_epsilon: float = 1e-6,
-        seed: int = 0,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, config: TransformerConfig | None = None, **kwargs: Any) -> None:
         # A checkpoint names arrays after variables, whose paths begin with this.
         kwargs.setdefault("name", "transformer")
-        super().__init__(**kwargs)
-        target_vocab_size = target_vocab_size or source_vocab_size
-        num_decoder_layers = num_decoder_layers or num_layers
-        if share_embeddings and source_vocab_size != target_vocab_size:
-            raise UserError(
-                "share_embeddings needs one vocabulary. Received: source_vocab_size="
-                f"{source_vocab_size}, target_vocab_size={target_vocab_size}"
-            )
-        if position not in POSITIONS:
-            raise UserError(
-                f"position must be one of {sorted(POSITIONS)}. Received: {position!r}"
-            )
-        layer_arguments: dict[str, Any] = {
-            "d_model": d_model,
-            "d_ff": d_ff,
-            "num_heads": num_heads,
-            "d_k": d_k,
-            "d_v": d_v,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "relu_dropout": relu_dropout,
-            "attention_bias": attention_bias,
-            "pre_norm": pre_norm,
-            "norm_epsilon": norm_epsilon,
-        }
-        self._arguments = {
-            "source_vocab_size": source_vocab_size,
-            "target_vocab_size": target_vocab_size,
-            "share_embeddings": share_embeddings,
-            "num_layers": num_layers,
-            "num_decoder_layers": num_decoder_layers,
-            **layer_arguments,
-            "position": position,
-            "max_length": max_length,
-            "seed": seed,
-        }
+        super().__init__(config, **kwargs)
+        config = self.config
+        source_vocab_size, target_vocab_size = config.vocab_sizes()
+        seed, d_model = config.seed, config.d_model
+        share = config.share_embeddings
         policy = self.dtype_policy
 
         def embedding(vocab_size: int, name: str) -> SharedEmbedding:
@@ -139,36 +68,33 @@ class Transformer(TracedOutputs, keras.Model):
             )
 
         self.target_embedding = embedding(
-            target_vocab_size, "embedding" if share_embeddings else "target_embedding"
+            target_vocab_size,
+            "embedding" if share else "target_embedding",
         )
         self.source_embedding = (
             self.target_embedding
-            if share_embeddings
+            if share
             else embedding(source_vocab_size, "source_embedding")
         )
         self.source_position, self.target_position = (
-            POSITIONS[position](
-                d_model, max_length, child_seed(seed, name), dtype=policy, name=name
+            POSITIONAL_ENCODINGS[config.position](
+                d_model,
+                config.max_length,
+                child_seed(seed, name),
+                dtype=policy,
+                name=name,
             )
             for name in ("source_position", "target_position")
         )
         self.source_dropout, self.target_dropout = (
-            Dropout(dropout, child_seed(seed, name), dtype=policy, name=name)
+            Dropout(config.dropout, child_seed(seed, name), dtype=policy, name=name)
             for name in ("source_dropout", "target_dropout")
         )
         self.encoder = Encoder(
-            num_layers,
-            seed=child_seed(seed, "encoder"),
-            dtype=policy,
-            name="encoder",
-            **layer_arguments,
+            config, seed=child_seed(seed, "encoder"), dtype=policy, name="encoder"
         )
         self.decoder = Decoder(
-            num_decoder_layers,
-            seed=child_seed(seed, "decoder"),
-            dtype=policy,
-            name="decoder",
-            **layer_arguments,
+            config, seed=child_seed(seed, "decoder"), dtype=policy, name="decoder"
         )
         self.build({name: (None, None) for name in ("source", "target")})
 
@@ -176,7 +102,7 @@ class Transformer(TracedOutputs, keras.Model):
         """Creates all weights; the sizes are known without any input."""
         if self.built:
             return
-        ids, shape = (None, None), (None, None, self._arguments["d_model"])
+        ids, shape = (None, None), (None, None, self.config.d_model)
         self.target_embedding.build(ids)
         if self.source_embedding is not self.target_embedding:
             self.source_embedding.build(ids)
@@ -365,7 +291,3 @@ class Transformer(TracedOutputs, keras.Model):
             names = ("source", "target")
             input_signature = [{n: keras.InputSpec(**ids, name=n) for n in names}]
         super().export(filepath, format, verbose, input_signature, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), **self._arguments}

@@ -20,7 +20,7 @@ def toy(seed=0, subword="bpe", **arguments):
     kind = {"bpe": SentencePieceTokenizer, "wordpiece": WordPieceTokenizer}[subword]
     tokenizer = kind.train(LINES, 40)
     model = Transformer(
-        tokenizer.vocab_size,
+        source_vocab_size=tokenizer.vocab_size,
         num_layers=2,
         d_model=16,
         d_ff=16,

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from t2t_keras import Transformer
+from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.preparation import PreparedData, prepare
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.optimizer import Adam
 
-TRAINING = {"learning_rate": 1.0, "batch_tokens": 100}
-RUN = {"train_steps": 10, "average_last": 2, "early_stop_metric": "val_nll"}
+TRAINING = TrainingConfig(batch_tokens=100, train_steps=10, average_last=2)
 
 
 def prepare_pairs(directory, number):
@@ -30,25 +30,25 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture
-def arguments(data):
-    return {
-        "source_vocab_size": data.tokenizers.source.vocab_size,
-        "num_layers": 1,
-        "d_model": 8,
-        "d_ff": 8,
-        "num_heads": 2,
-    }
+def config(data):
+    return TransformerConfig(
+        source_vocab_size=data.tokenizers.source.vocab_size,
+        num_layers=1,
+        d_model=8,
+        d_ff=8,
+        num_heads=2,
+    )
 
 
 @pytest.fixture
-def model_dir(tmp_path, data, arguments):
+def model_dir(tmp_path, data, config):
     model_dir = ModelDir(tmp_path / "model")
-    model_dir.initialize(arguments, TRAINING, RUN, data)
+    model_dir.initialize(config, TRAINING, data)
     return model_dir
 
 
-def save(model_dir, arguments, step, value):
-    model = Transformer(**arguments)
+def save(model_dir, config, step, value):
+    model = Transformer(config)
     optimizer = Adam(0.1)
     optimizer.build(model.trainable_variables)
     for variable in model.trainable_variables:
@@ -59,24 +59,24 @@ def save(model_dir, arguments, step, value):
     return model
 
 
-def test_only_the_run_may_change(model_dir, data, arguments):
-    model_dir.initialize(arguments, TRAINING, {**RUN, "train_steps": 20}, data)
+def test_only_the_run_may_change(model_dir, data, config):
+    model_dir.initialize(config, TRAINING.replace(train_steps=20), data)
     assert model_dir.config["run"]["train_steps"] == 20
     with pytest.raises(ValueError, match="d_ff is 8 there and 16 here"):
-        model_dir.initialize({**arguments, "d_ff": 16}, TRAINING, RUN, data)
+        model_dir.initialize(config.replace(d_ff=16), TRAINING, data)
     with pytest.raises(ValueError, match=r"learning_rate is 1\.0 there and 2\.0 here"):
-        model_dir.initialize(arguments, {**TRAINING, "learning_rate": 2.0}, RUN, data)
+        model_dir.initialize(config, TRAINING.replace(learning_rate=2.0), data)
     # What was refused has changed nothing.
-    assert model_dir.config["training"] == TRAINING
+    assert model_dir.training_config.learning_rate == 1
     assert model_dir.config["run"]["train_steps"] == 20
 
 
-def test_other_training_data_are_refused(model_dir, data, arguments, tmp_path):
+def test_other_training_data_are_refused(model_dir, data, config, tmp_path):
     other = prepare_pairs(tmp_path, 60)
     other.tokenizers = data.tokenizers
     other.manifest["vocabulary_fingerprint"] = data.tokenizers.fingerprint
     with pytest.raises(ValueError, match="holds other training data"):
-        model_dir.initialize(arguments, TRAINING, RUN, other)
+        model_dir.initialize(config, TRAINING, other)
 
 
 def test_a_damaged_config_is_named(model_dir):
@@ -93,18 +93,18 @@ def test_a_directory_of_another_version_is_refused(model_dir):
         model_dir.load_model()
 
 
-def test_the_average_counts_until_training_goes_on(model_dir, arguments):
+def test_the_average_counts_until_training_goes_on(model_dir, config):
     with pytest.raises(ValueError, match="has no checkpoint yet"):
         model_dir.average(2)
     for step, value in ((1, 5.0), (2, 1.0), (3, 2.0)):
-        save(model_dir, arguments, step, value)
+        save(model_dir, config, step, value)
     assert model_dir.weights_path().name == "weights-00000003.npz"
     assert model_dir.average(2) == [2, 3]
     assert model_dir.weights_path() == model_dir.averaged_path
     for weight in model_dir.load_model().trainable_variables:
         np.testing.assert_array_equal(weight, np.full(weight.shape, 1.5))
     assert model_dir.average(9) == [1, 2, 3]
-    save(model_dir, arguments, 4, 7.0)
+    save(model_dir, config, 4, 7.0)
     assert model_dir.weights_path().name == "weights-00000004.npz"
     assert model_dir.weights_path("averaged") == model_dir.averaged_path
     assert model_dir.average(best=2) == [2, 3]
@@ -112,15 +112,13 @@ def test_the_average_counts_until_training_goes_on(model_dir, arguments):
         np.testing.assert_array_equal(weight, np.full(weight.shape, 1.5))
 
 
-def test_a_loaded_model_tells_its_weights_and_their_step(
-    model_dir, arguments, tmp_path
-):
+def test_a_loaded_model_tells_its_weights_and_their_step(model_dir, config, tmp_path):
     for step in (1, 2):
-        save(model_dir, arguments, step, float(step))
+        save(model_dir, config, step, float(step))
     loaded = model_dir.load()
     # What is averaged or trained from here on is another matter.
     model_dir.average(2)
-    save(model_dir, arguments, 3, 3.0)
+    save(model_dir, config, 3, 3.0)
     assert loaded[1:] == ("weights-00000002.npz", 2)
     assert loaded.model.trainable_variables[0].numpy().max() == 2
     assert model_dir.load("averaged")[1:] == ("averaged.npz", 2)
@@ -129,8 +127,8 @@ def test_a_loaded_model_tells_its_weights_and_their_step(
     assert model_dir.load(str(elsewhere))[1:] == (str(elsewhere), 2)
 
 
-def test_the_exponential_average_stands_in_for_the_newest(model_dir, arguments):
-    model = save(model_dir, arguments, 3, 2.0)
+def test_the_exponential_average_stands_in_for_the_newest(model_dir, config):
+    model = save(model_dir, config, 3, 2.0)
     weights = {v.path: np.full(v.shape, 9.0) for v in model.variables}
     model_dir.save_ema(weights, 3)
     assert model_dir.weights_path() == model_dir.ema_path
@@ -140,8 +138,8 @@ def test_the_exponential_average_stands_in_for_the_newest(model_dir, arguments):
     assert model_dir.weights_path("ema") == model_dir.ema_path
 
 
-def test_an_exponential_average_that_is_lost_or_behind_is_noticed(model_dir, arguments):
-    model = save(model_dir, arguments, 3, 2.0)
+def test_an_exponential_average_that_is_lost_or_behind_is_noticed(model_dir, config):
+    model = save(model_dir, config, 3, 2.0)
     weights = {v.path: v.numpy() for v in model.variables}
     assert not model_dir.has_current_ema()
     model_dir.save_ema(weights, 2)
@@ -153,9 +151,9 @@ def test_an_exponential_average_that_is_lost_or_behind_is_noticed(model_dir, arg
 
 
 @pytest.mark.parametrize("kind", ["averaged", "ema"])
-def test_a_directory_of_an_average_alone_is_not_trained_in(model_dir, arguments, kind):
+def test_a_directory_of_an_average_alone_is_not_trained_in(model_dir, config, kind):
     assert model_dir.checkpoint_to_resume(print) is None
-    model = save(model_dir, arguments, 3, 2.0)
+    model = save(model_dir, config, 3, 2.0)
     assert model_dir.checkpoint_to_resume(print) == 3
     if kind == "averaged":
         model_dir.average(1)
@@ -191,8 +189,8 @@ def test_a_directory_that_cannot_be_written_to_is_named():
         pass
 
 
-def test_a_full_disk_is_found_before_training(model_dir, arguments, monkeypatch):
-    model = Transformer(**arguments)
+def test_a_full_disk_is_found_before_training(model_dir, config, monkeypatch):
+    model = Transformer(config)
     model_dir.check_space(model.variables)
     usage = shutil.disk_usage(model_dir.path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)

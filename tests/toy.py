@@ -47,7 +47,7 @@ def trainer_of(
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
         model = Transformer(
-            20,
+            source_vocab_size=20,
             num_layers=1,
             d_model=16,
             d_ff=32,

@@ -23,7 +23,7 @@ def inputs(source=SOURCE, target=TARGET):
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_the_model_equals_the_equations(pre_norm):
-    model = Transformer(12, **SMALL, pre_norm=pre_norm)
+    model = Transformer(source_vocab_size=12, **SMALL, pre_norm=pre_norm)
     expected = reference.transformer(
         reference.weights_of(model), SOURCE, TARGET, 2, 4, 4, 4, pre_norm
     )
@@ -31,14 +31,14 @@ def test_the_model_equals_the_equations(pre_norm):
 
 
 def test_call_is_decode_of_encode():
-    model = Transformer(12, **SMALL)
+    model = Transformer(source_vocab_size=12, **SMALL)
     memory = model.encode(SOURCE)
     logits = model.decode(TARGET, memory, t2t_keras.padding_mask(SOURCE))
     np.testing.assert_allclose(model(inputs()), logits, atol=1e-6)
 
 
 def test_decoding_in_steps_equals_decoding_at_once():
-    model = Transformer(12, **SMALL)
+    model = Transformer(source_vocab_size=12, **SMALL)
     mask = t2t_keras.padding_mask(SOURCE)
     expected = model(inputs())
     cache = model.empty_cache(model.encode(SOURCE))
@@ -55,7 +55,7 @@ def test_decoding_in_steps_equals_decoding_at_once():
 
 
 def test_the_future_and_padding_change_nothing_and_the_visible_does():
-    model = Transformer(12, **SMALL)
+    model = Transformer(source_vocab_size=12, **SMALL)
     logits = model(inputs()).numpy()
     for position in range(1, 5):
         changed = TARGET.copy()
@@ -82,7 +82,7 @@ def test_the_future_and_padding_change_nothing_and_the_visible_does():
 
 
 def test_attention_scores_of_every_layer_and_head():
-    model = Transformer(12, **SMALL, num_decoder_layers=1)
+    model = Transformer(source_vocab_size=12, **SMALL, num_decoder_layers=1)
     logits, scores = model(inputs(), return_attention_scores=True)
     np.testing.assert_allclose(model(inputs()), logits, atol=1e-6)
     assert [s.shape for s in scores["encoder"]] == [(2, 4, 6, 6)] * 2
@@ -93,7 +93,13 @@ def test_attention_scores_of_every_layer_and_head():
 
 
 def test_save_and_load_keep_the_outputs(tmp_path):
-    model = Transformer(12, 14, share_embeddings=False, position="learned", **SMALL)
+    model = Transformer(
+        source_vocab_size=12,
+        target_vocab_size=14,
+        share_embeddings=False,
+        position="learned",
+        **SMALL,
+    )
     model.save(tmp_path / "x.keras")
     loaded = keras.saving.load_model(tmp_path / "x.keras")
     np.testing.assert_array_equal(model(inputs()), loaded(inputs()))
@@ -105,7 +111,7 @@ def test_save_and_load_keep_the_outputs(tmp_path):
     [{}, {"share_embeddings": False, "position": "learned", "dtype": "mixed_bfloat16"}],
 )
 def test_keras_export_of_an_uncalled_model_gives_the_same_logits(arguments, tmp_path):
-    model = Transformer(12, **SMALL, **arguments)
+    model = Transformer(source_vocab_size=12, **SMALL, **arguments)
     model.export(tmp_path / "exported", verbose=False)
     expected = tf.cast(model(inputs()), tf.float32)
     loaded = tf.saved_model.load(tmp_path / "exported")
@@ -124,7 +130,9 @@ def test_keras_export_of_an_uncalled_model_gives_the_same_logits(arguments, tmp_
 
 def test_summary_shows_the_output_shape_of_every_layer():
     for share in (True, False):
-        model = Transformer(12, **SMALL, pre_norm=True, share_embeddings=share)
+        model = Transformer(
+            source_vocab_size=12, **SMALL, pre_norm=True, share_embeddings=share
+        )
         lines = []
         model.summary(expand_nested=True, line_length=100, print_fn=lines.append)
         rows = [line for line in "\n".join(lines).splitlines() if "(None" in line]
@@ -135,7 +143,9 @@ def test_summary_shows_the_output_shape_of_every_layer():
 
 
 def test_compute_output_shape_and_symbolic_calls_give_the_shapes():
-    model = Transformer(12, 14, share_embeddings=False, **SMALL)
+    model = Transformer(
+        source_vocab_size=12, target_vocab_size=14, share_embeddings=False, **SMALL
+    )
     shapes = {name: ids.shape for name, ids in inputs().items()}
     assert model.compute_output_shape(shapes) == model(inputs()).shape == (2, 5, 14)
     symbolic = {
@@ -153,7 +163,7 @@ def test_compute_output_shape_and_symbolic_calls_give_the_shapes():
 
 
 def test_compile_and_fit_learn_on_one_device():
-    model = Transformer(12, **SMALL, dropout=0.0)
+    model = Transformer(source_vocab_size=12, **SMALL, dropout=0.0)
     model.compile(
         optimizer=keras.optimizers.Adam(0.01), loss=LabelSmoothedCrossEntropy(0.1)
     )
@@ -166,8 +176,8 @@ def test_compile_and_fit_learn_on_one_device():
 
 
 def test_bfloat16_is_near_float32():
-    full = Transformer(12, **SMALL)
-    half = Transformer(12, **SMALL, dtype="mixed_bfloat16")
+    full = Transformer(source_vocab_size=12, **SMALL)
+    half = Transformer(source_vocab_size=12, **SMALL, dtype="mixed_bfloat16")
     assert {v.dtype for v in half.trainable_weights} == {"float32"}
     assert half(inputs()).dtype == tf.bfloat16
     np.testing.assert_allclose(
@@ -180,13 +190,15 @@ def test_bfloat16_is_near_float32():
     [({}, 63.0), ({"d_model": 1024, "d_ff": 4096, "num_heads": 16}, 214.2)],
 )
 def test_sizes_of_base_and_big(sizes, millions):
-    model = Transformer(37_000, **sizes)
+    model = Transformer(source_vocab_size=37_000, **sizes)
     trainable = sum(int(np.prod(v.shape)) for v in model.trainable_weights)
     assert round(trainable / 1e6, 1) == millions
 
 
 def test_equal_seeds_give_equal_weights():
-    one, same, other = (Transformer(12, **SMALL, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (
+        Transformer(source_vocab_size=12, **SMALL, seed=seed) for seed in (1, 1, 2)
+    )
     for a, b in zip(one.trainable_weights, same.trainable_weights, strict=True):
         np.testing.assert_array_equal(a, b)
     kernels = [v.numpy() for v in one.trainable_weights if len(v.shape) == 2]
@@ -201,12 +213,12 @@ def test_equal_seeds_give_equal_weights():
         ({"position": "relative"}, "position must be one of.*'relative'"),
         ({"target_vocab_size": 9}, "source_vocab_size=12, target_vocab_size=9"),
         ({"num_heads": 3}, "num_heads=3"),
-        ({"dropout": 1.5}, "rate=1.5"),
+        ({"dropout": 1.5}, "dropout must be a number from 0 to 1.*1.5"),
     ],
 )
 def test_what_cannot_be_built_says_why(arguments, message):
     with pytest.raises(ValueError, match=message):
-        Transformer(12, **{**SMALL, **arguments})
+        Transformer(source_vocab_size=12, **{**SMALL, **arguments})
 
 
 def test_every_public_name_can_be_imported():

@@ -71,13 +71,13 @@ def _kind(kind: str, maps: Sequence[AttentionMap]) -> dict[str, Any]:
 def _position(model: Transformer, length: int) -> dict[str, Any]:
     positions = tf.range(max(length, _POSITIONS))
     encoding = model.source_position.encoding(positions).numpy()
-    return {"kind": model.get_config()["position"], **_numbers(encoding)}
+    return {"kind": model.config.position, **_numbers(encoding)}
 
 
 def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str, Any]:
     """Returns the parts of each side, from the input up."""
-    config = model.get_config()
-    d_model, pre_norm = config["d_model"], config["pre_norm"]
+    config = model.config
+    d_model, pre_norm = config.d_model, config.pre_norm
     tokens = {m.kind: len(m.query_tokens) for m in maps}
 
     def side(
@@ -91,12 +91,12 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
         layer = stack.layers[0]
         parts = [
             _part("embedding", f"Embedding * \u221a{d_model}", shape, embedding),
-            _part("position", f"+ positions, {config['position']}", shape, position),
+            _part("position", f"+ positions, {config.position}", shape, position),
         ]
         for attribute in (*layer.attention_names, "feed_forward"):
             sublayer = getattr(layer, attribute)
             if attribute == "feed_forward":
-                title = f"Feed forward, {config['d_ff']:,} inside"
+                title = f"Feed forward, {config.d_ff:,} inside"
                 part = _part(attribute, title, shape, sublayer)
             else:
                 kind = "cross" if attribute == "cross_attention" else name
@@ -137,7 +137,7 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
     decoder = side(
         "decoder", model.decoder, model.target_embedding, model.target_position
     )
-    vocabulary = f"[1, {tokens['decoder']}, {config['target_vocab_size']:,}]"
+    vocabulary = f"[1, {tokens['decoder']}, {config.vocab_sizes()[1]:,}]"
     decoder["parts"] += [
         _part("logits", "Linear: the embedding, transposed", vocabulary, None),
         _part("softmax", "Softmax: the next word", vocabulary, None),
@@ -147,7 +147,7 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
     total = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
     shared = (
         "Source, target and logits share one embedding. "
-        if config["share_embeddings"]
+        if config.share_embeddings
         else "Target and logits share one embedding. "
     )
     return {

@@ -1,6 +1,7 @@
 """Presets: named configurations, those of the paper among them."""
 
 import dataclasses
+from dataclasses import field
 from typing import Any, Self
 
 from t2t_keras.config.table3 import VARIATIONS, Variation
@@ -22,8 +23,8 @@ class Preset:
 
     subword: str = "bpe"
     vocab_size: int = 37_000
-    transformer: TransformerConfig = TransformerConfig()
-    training: TrainingConfig = TrainingConfig()
+    transformer: TransformerConfig = field(default_factory=TransformerConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def values(self) -> dict[str, Any]:
         """Returns all values by name; no two configurations share a name."""
@@ -127,9 +128,12 @@ PARSING = BASE.replace(
     attention_dropout=0.2,
     warmup_steps=16_000,
 )
-"""The paper's parser for WSJ alone (section 6.3). The paper names dropout, learning rate
-and beam as its only differences from base, without values for the first two: those here
-are of its authors' `transformer_parsing_base` in Tensor2Tensor."""
+"""The paper's parser for WSJ alone (section 6.3).
+
+The paper names dropout, learning rate and beam as its only differences from base,
+without values for the first two: those here are of its authors'
+`transformer_parsing_base` in Tensor2Tensor.
+"""
 
 
 def vary(base: Preset, row: str) -> Preset:

@@ -147,9 +147,7 @@ class TrainingConfig(Config):
         minimum=0,
         may_change=True,
     )
-    jit: bool = option(
-        False, "Compile the training step with XLA.", may_change=True
-    )
+    jit: bool = option(False, "Compile the training step with XLA.", may_change=True)
     deterministic: bool = option(
         False,
         "Use deterministic operations on GPUs, at some cost in speed. On CPUs, equal "
@@ -210,7 +208,7 @@ class TrainingConfig(Config):
         choices=("auto", "text", "json"),
         may_change=True,
     )
-    profile_steps: tuple[int, ...] | None = option(
+    profile_steps: tuple[int, int] | None = option(
         None,
         "First and last step to profile for TensorBoard, as in 10,12. If None, no "
         "profile.",

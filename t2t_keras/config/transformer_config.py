@@ -106,3 +106,17 @@ class TransformerConfig(Config):
                 "Without d_k, d_model must be a multiple of num_heads. "
                 f"Received: d_model={self.d_model}, num_heads={self.num_heads}"
             )
+
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Returns the number of source and of target tokens.
+
+        Raises:
+            UserError: If they are not set.
+        """
+        if self.source_vocab_size is None:
+            raise UserError("A model needs source_vocab_size. Received: None")
+        return self.source_vocab_size, self.target_vocab_size or self.source_vocab_size
+
+    def depths(self) -> tuple[int, int]:
+        """Returns the number of encoder and of decoder layers."""
+        return self.num_layers, self.num_decoder_layers or self.num_layers

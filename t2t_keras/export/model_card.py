@@ -33,19 +33,19 @@ def model_card(
         loaded: The models that were exported.
         serving: How the export searches and what its weights are stored as.
     """
-    config = model_dir.config
+    training, _ = model_dir.training_config.sections()
     scores = {
         path.name.removeprefix("scores.").removesuffix(".json"): read_object(path)
         for path in sorted(model_dir.path.glob("scores.*.json"))
     }
     return {
         "name": model_dir.path.resolve().name,
-        "data": config["data"],
+        "data": model_dir.config["data"],
         "weights": [each.weights for each in loaded],
         "steps": [each.step for each in loaded],
         "parameters": [int(each.model.count_params()) for each in loaded],
-        "model": config["model"],
-        "training": config["training"],
+        "model": model_dir.transformer_config.to_dict(),
+        "training": training,
         "scores": scores,
         "serving": serving,
         "versions": {name: metadata.version(name) for name in _PACKAGES},

@@ -18,7 +18,7 @@ LayerCache = dict[str, KeyValue]
 class DecoderLayer(SublayeredLayer):
     """Masked self-attention, attention to the encoder, feed-forward network.
 
-    Args: as of `SublayeredLayer`.
+    Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
     Call arguments:
         x: `[batch, target, d_model]` float.
@@ -108,7 +108,7 @@ class DecoderLayer(SublayeredLayer):
 class Decoder(Stack):
     """A stack of decoder layers; with pre-norm a normalization follows the last.
 
-    Args: as of `Stack`, then those of `DecoderLayer`.
+    Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
     Call arguments and returns: as of `DecoderLayer`, but that attention scores are
     a list of one pair a layer, and the cache a list of one `LayerCache` a layer.
@@ -116,6 +116,9 @@ class Decoder(Stack):
 
     layer_class = DecoderLayer
     layers: list[DecoderLayer]
+
+    def _depth(self) -> int:
+        return self.config.depths()[1]
 
     def empty_cache(self, memory: tf.Tensor) -> list[LayerCache]:
         """Returns the caches of all layers before the first step.

@@ -15,7 +15,7 @@ from t2t_keras.layers.stack import Stack, SublayeredLayer
 class EncoderLayer(SublayeredLayer):
     """Self-attention, then a feed-forward network, each with its residual.
 
-    Args: as of `SublayeredLayer`.
+    Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
     Call arguments:
         x: `[batch, source, d_model]` float.
@@ -61,7 +61,7 @@ class EncoderLayer(SublayeredLayer):
 class Encoder(Stack):
     """A stack of encoder layers; with pre-norm a normalization follows the last.
 
-    Args: as of `Stack`, then those of `EncoderLayer`.
+    Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
     Call arguments and returns: as of `EncoderLayer`, but for the attention scores,
     which are a list of one tensor a layer.

@@ -124,8 +124,8 @@ class LearnedPosition(Position):
         return tf.gather(self.table.value, tf.minimum(positions, self.max_length - 1))
 
 
-POSITIONS: dict[str, type[Position]] = {
+POSITIONAL_ENCODINGS: dict[str, type[Position]] = {
     "sinusoidal": SinusoidalPosition,
     "learned": LearnedPosition,
 }
-"""The layer behind each value of `Transformer(position=...)`."""
+"""The layer behind each value of `TransformerConfig.position`."""

@@ -15,8 +15,9 @@ from t2t_keras.analysis.flops import (
     paper_flops,
     training_flops,
 )
-from t2t_keras.flags.presets import BASE, MODEL
-from t2t_keras.flags.variations import VARIATIONS, vary
+from t2t_keras.config import TransformerConfig
+from t2t_keras.config.presets import BASE, vary
+from t2t_keras.config.table3 import VARIATIONS
 
 SIZES = {
     "source_vocab_size": 50,
@@ -47,26 +48,16 @@ SIZES = {
     ids=str,
 )
 def test_the_parameters_are_those_of_the_model(more):
-    arguments = {**SIZES, **more}
-    built = Transformer(**arguments).trainable_variables
-    assert count_parameters(arguments) == sum(math.prod(v.shape) for v in built)
-
-
-def test_sizes_that_no_model_can_have_are_refused():
-    with pytest.raises(ValueError, match="d_model=32, num_heads=5"):
-        count_parameters({**SIZES, "num_heads": 5})
-    with pytest.raises(ValueError, match="d_model=32, num_heads=5"):
-        forward_flops({**SIZES, "num_heads": 5}, 3, 4)
+    config = TransformerConfig(**{**SIZES, **more})
+    built = Transformer(config).trainable_variables
+    assert count_parameters(config) == sum(math.prod(v.shape) for v in built)
 
 
 @pytest.mark.parametrize("row", VARIATIONS)
 def test_the_rows_of_table_3_have_the_papers_parameters(row):
     found, base = (
-        count_parameters(
-            {"source_vocab_size": 37_000, **{name: values[name] for name in MODEL}}
-        )
-        / 1e6
-        for values in (vary(BASE, row), BASE)
+        count_parameters(preset.transformer.replace(source_vocab_size=37_000)) / 1e6
+        for preset in (vary(BASE, row), BASE)
     )
     paper = VARIATIONS[row].parameters
     assert found == pytest.approx(paper, rel=0.07)
@@ -75,8 +66,8 @@ def test_the_rows_of_table_3_have_the_papers_parameters(row):
 
 
 def test_the_operations_are_those_of_the_graph():
-    arguments = {**SIZES, "num_decoder_layers": 3, "d_k": 6, "d_v": 10}
-    model = Transformer(**arguments)
+    config = TransformerConfig(**SIZES, num_decoder_layers=3, d_k=6, d_v=10)
+    model = Transformer(config)
     inputs = {
         "source": tf.TensorSpec([1, 11], tf.int32),
         "target": tf.TensorSpec([1, 7], tf.int32),
@@ -86,8 +77,8 @@ def test_the_operations_are_those_of_the_graph():
     options["output"] = "none"
     counted = model_analyzer.profile(graph, options=options).total_float_ops
     # The graph's count has softmax, normalization and the like too.
-    assert forward_flops(arguments, 11, 7) == pytest.approx(counted, rel=0.1)
-    assert training_flops(arguments, 11, 7, 4) == 12 * forward_flops(arguments, 11, 7)
+    assert forward_flops(config, 11, 7) == pytest.approx(counted, rel=0.1)
+    assert training_flops(config, 11, 7, 4) == 12 * forward_flops(config, 11, 7)
 
 
 def test_the_papers_costs_are_those_of_table_2():

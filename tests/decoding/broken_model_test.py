@@ -108,7 +108,7 @@ def test_only_the_sentence_that_meets_the_fault_fails(toy, mode):
     _, tokenizers = toy
     size = tokenizers.source.vocab_size
     model = Transformer(
-        *(size, size),
+        source_vocab_size=size,
         num_layers=1,
         d_model=16,
         d_ff=16,

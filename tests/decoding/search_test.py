@@ -28,7 +28,13 @@ def model():
     """A half-trained model: its sentences end, at various lengths, and it hesitates."""
     keras.utils.set_random_seed(0)  # Of the order that `fit` takes examples in.
     model = Transformer(
-        VOCAB, num_layers=2, d_model=16, d_ff=32, num_heads=4, pre_norm=True, dropout=0
+        source_vocab_size=VOCAB,
+        num_layers=2,
+        d_model=16,
+        d_ff=32,
+        num_heads=4,
+        pre_norm=True,
+        dropout=0,
     )
     rng = np.random.default_rng(0)
     source = np.zeros([6400, 9], np.int32)
@@ -207,7 +213,13 @@ def test_a_beam_finds_better_than_greedy_does(model, alpha):
 
 def test_an_ensemble_averages_probabilities(model):
     other = Transformer(
-        VOCAB, num_layers=1, d_model=8, d_ff=16, num_heads=2, dropout=0, seed=3
+        source_vocab_size=VOCAB,
+        num_layers=1,
+        d_model=8,
+        d_ff=16,
+        num_heads=2,
+        dropout=0,
+        seed=3,
     )
     source = sources(seed=11)
     ensemble, ids = Ensemble([model, other]), tf.constant([[5, 6, 2]])
@@ -233,7 +245,12 @@ def test_an_ensemble_averages_probabilities(model):
         if len(tokens) < row.shape[1] + 20:
             assert score == pytest.approx(float(tf.reduce_sum(again)), abs=1e-4)
     with pytest.raises(ValueError, match="one vocabulary"):
-        Ensemble([model, Transformer(9, num_layers=1, d_model=8, num_heads=2)])
+        Ensemble(
+            [
+                model,
+                Transformer(source_vocab_size=9, num_layers=1, d_model=8, num_heads=2),
+            ]
+        )
     with pytest.raises(ValueError, match="at least one"):
         Ensemble([])
 
@@ -386,7 +403,12 @@ def test_draws_keep_to_the_likeliest(options, allowed):
 @pytest.mark.parametrize("options", [{"beam_size": 4}, {"sample": True, "top_k": 5}])
 def test_the_best_of_a_large_vocabulary_are_tensorflows(options, monkeypatch):
     large = Transformer(
-        1000, num_layers=1, d_model=16, d_ff=32, num_heads=4, pre_norm=True
+        source_vocab_size=1000,
+        num_layers=1,
+        d_model=16,
+        d_ff=32,
+        num_heads=4,
+        pre_norm=True,
     )
     options |= {"min_length": 6, "max_output_tokens": 8}
     found = search(large, sources(seed=17), **options)

@@ -27,7 +27,11 @@ def tokenizers():
 @pytest.fixture(scope="module")
 def model(tokenizers):
     return Transformer(
-        tokenizers.source.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2
+        source_vocab_size=tokenizers.source.vocab_size,
+        num_layers=1,
+        d_model=16,
+        d_ff=16,
+        num_heads=2,
     )
 
 

@@ -40,7 +40,7 @@ def shake(layer):
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_encoder_layer_equals_the_equations(pre_norm):
-    layer = EncoderLayer(16, 32, 4, pre_norm=pre_norm)
+    layer = EncoderLayer(d_model=16, d_ff=32, num_heads=4, pre_norm=pre_norm)
     x = random((2, 5, 16))
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None, None, :]
     layer(x)
@@ -53,7 +53,9 @@ def test_encoder_layer_equals_the_equations(pre_norm):
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_decoder_layer_equals_the_equations(pre_norm):
-    layer = DecoderLayer(16, 32, 4, d_k=3, d_v=5, pre_norm=pre_norm)
+    layer = DecoderLayer(
+        d_model=16, d_ff=32, num_heads=4, d_k=3, d_v=5, pre_norm=pre_norm
+    )
     x, memory = random((2, 4, 16)), random((2, 5, 16), 1)
     causal = np.tril(np.ones((4, 4), bool))[None, None]
     cross = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None, None, :]
@@ -122,10 +124,13 @@ LAYERS = {
     "cross_attention": (MultiHeadAttention(2, 8), 2),
     "sinusoidal": (SinusoidalPosition(8), 1),
     "learned": (LearnedPosition(8, max_length=4), 1),
-    "encoder_layer": (EncoderLayer(8, 16, 2), 1),
-    "decoder_layer": (DecoderLayer(8, 16, 2), 2),
-    "encoder": (Encoder(2, 8, d_ff=16, num_heads=2, pre_norm=True), 1),
-    "decoder": (Decoder(2, 8, d_ff=16, num_heads=2), 2),
+    "encoder_layer": (EncoderLayer(d_model=8, d_ff=16, num_heads=2), 1),
+    "decoder_layer": (DecoderLayer(d_model=8, d_ff=16, num_heads=2), 2),
+    "encoder": (
+        Encoder(num_layers=2, d_model=8, d_ff=16, num_heads=2, pre_norm=True),
+        1,
+    ),
+    "decoder": (Decoder(num_layers=2, d_model=8, d_ff=16, num_heads=2), 2),
 }
 
 

@@ -39,7 +39,7 @@ def built(layer, *inputs):
 
 
 def stack(cls):
-    return cls(2, 8, d_ff=16, num_heads=2)
+    return cls(num_layers=2, d_model=8, d_ff=16, num_heads=2)
 
 
 def cross_attention():
@@ -67,12 +67,12 @@ CALLS = {
     "sinusoidal": lambda: SinusoidalPosition(8),
     "learned": lambda: built(LearnedPosition(8)),
     "logits": lambda: embedding().logits,
-    "encoder_layer": lambda: built(EncoderLayer(8, 16, 2)),
+    "encoder_layer": lambda: built(EncoderLayer(d_model=8, d_ff=16, num_heads=2)),
     "decoder_layer_x": lambda: functools.partial(
-        _swapped, built(DecoderLayer(8, 16, 2), *PAIR), PAIR[0]
+        _swapped, built(DecoderLayer(d_model=8, d_ff=16, num_heads=2), *PAIR), PAIR[0]
     ),
     "decoder_layer_memory": lambda: functools.partial(
-        built(DecoderLayer(8, 16, 2), *PAIR), PAIR[0]
+        built(DecoderLayer(d_model=8, d_ff=16, num_heads=2), *PAIR), PAIR[0]
     ),
     "encoder": lambda: built(stack(Encoder)),
     "decoder_memory": lambda: functools.partial(built(stack(Decoder), *PAIR), PAIR[0]),
@@ -103,7 +103,7 @@ def test_wrong_last_axis_is_rejected_statically_and_at_run_time(name):
 
 
 def test_wrong_last_axis_is_rejected_under_xla_and_in_gradients():
-    layer = built(EncoderLayer(8, 16, 2))
+    layer = built(EncoderLayer(d_model=8, d_ff=16, num_heads=2))
 
     @tf.function(input_signature=[tf.TensorSpec([None] * 3)], jit_compile=True)
     def gradient(x):
@@ -123,7 +123,7 @@ def test_wrong_last_axis_is_rejected_in_symbolic_calls():
         layer(right)
         with pytest.raises(ValueError, match=r"Received shape: \[None, None, 16\]"):
             layer(wrong)
-    for layer in (Residual(8, 0.1), DecoderLayer(8, 16, 2)):
+    for layer in (Residual(8, 0.1), DecoderLayer(d_model=8, d_ff=16, num_heads=2)):
         layer(right, right)
         with pytest.raises(ValueError, match=r"Received shape: \[None, None, 16\]"):
             layer(right, wrong)
@@ -137,7 +137,9 @@ def test_wrong_last_axis_is_rejected_by_first_call_and_by_build():
     with pytest.raises(ValueError, match=r"FeedForward 'it' expects x of shape"):
         FeedForward(16, 32, name="it").build((None, None, 32))
     with pytest.raises(ValueError, match=r"Encoder 'it' expects x of shape"):
-        Encoder(1, 8, d_ff=8, num_heads=2, name="it").build((None, None, 4))
+        Encoder(num_layers=1, d_model=8, d_ff=8, num_heads=2, name="it").build(
+            (None, None, 4)
+        )
     with pytest.raises(ValueError, match="must know the size of the last axis"):
         Linear(3).build((None, None))
 
@@ -164,7 +166,7 @@ def causal_and(mask):
 
 
 def transformer():
-    return Transformer(12, num_layers=1, **SIZES)
+    return Transformer(source_vocab_size=12, num_layers=1, **SIZES)
 
 
 def decode_with(name, mask):
@@ -198,12 +200,12 @@ MASKED = {
         PAIR[0], attention_mask=m, return_attention_scores=True
     )[1],
     "encoder_layer": lambda m: EncoderLayer(**SIZES)(PAIR[0], attention_mask=m),
-    "encoder": lambda m: Encoder(1, **SIZES)(PAIR[0], attention_mask=m),
+    "encoder": lambda m: Encoder(num_layers=1, **SIZES)(PAIR[0], attention_mask=m),
     "decoder_layer": lambda m: DecoderLayer(**SIZES)(*PAIR, self_attention_mask=m),
     "decoder_layer_cross": lambda m: DecoderLayer(**SIZES)(
         *PAIR, cross_attention_mask=m
     ),
-    "decoder": lambda m: Decoder(1, **SIZES)(*PAIR, cross_attention_mask=m),
+    "decoder": lambda m: Decoder(num_layers=1, **SIZES)(*PAIR, cross_attention_mask=m),
     "decode": functools.partial(decode_with, "self_attention_mask"),
     "decode_memory": functools.partial(decode_with, "memory_mask"),
     "steps": decode_in_steps,

@@ -6,8 +6,9 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from t2t_keras.config import PRESETS
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.flags import decoding, presets
+from t2t_keras.flags import decoding
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +28,10 @@ def test_a_models_own_defaults_give_way_to_flags_that_are_given():
 
 
 def test_search_options_of_presets_are_valid_and_others_are_the_papers():
-    assert {*presets.SEARCH} <= {*presets.PRESETS}
-    for values in presets.SEARCH.values():
-        SearchOptions(**decoding.search_options(values))
-    paper = SearchOptions(**decoding.search_options(presets.SEARCH.get("base")))
+    for preset in PRESETS.values():
+        SearchOptions(**decoding.search_options(preset.training.search))
+    of_base = PRESETS["base"].training.search
+    paper = SearchOptions(**decoding.search_options(of_base))
     assert (paper.beam_size, paper.length_penalty, paper.max_extra_length) == (
         4,
         0.6,

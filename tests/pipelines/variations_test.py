@@ -9,8 +9,8 @@ import sys
 import command
 import pytest
 
-from t2t_keras.flags.presets import BASE, BIG, TINY
-from t2t_keras.flags.variations import VARIATIONS, vary
+from t2t_keras.config.presets import BASE, BIG, TINY, vary
+from t2t_keras.config.table3 import VARIATIONS
 
 STEPS = 450
 """More of their reports than a pipe holds: unread, training cannot end."""
@@ -45,24 +45,22 @@ PAPER = {
 
 def test_the_rows_of_the_papers_base_are_the_papers():
     found = {row: vary(BASE, row) for row in VARIATIONS}
-    assert found.pop("big") == {**BIG, "average_last": BASE["average_last"]}
-    assert found == {row: {**BASE, **changed} for row, changed in PAPER.items()}
+    assert found.pop("big") == BIG.replace(average_last=BASE.training.average_last)
+    assert found == {row: BASE.replace(**changed) for row, changed in PAPER.items()}
 
 
 def test_rows_keep_their_meaning_beside_another_base():
     # tiny: 4 layers, d_model 128, 4 heads.
-    assert vary(TINY, "num_heads_1") == {**TINY, "num_heads": 1}
-    assert vary(TINY, "num_heads_16") == {**TINY, "num_heads": 8}
-    assert vary(TINY, "d_k_16") == {**TINY, "d_k": 8, "d_v": 32}
-    assert vary(TINY, "num_layers_2") == {**TINY, "num_layers": 1}
-    deeper = {**BASE, "num_decoder_layers": 3}
-    assert vary(deeper, "num_layers_4")["num_decoder_layers"] == 2
+    assert vary(TINY, "num_heads_1") == TINY.replace(num_heads=1)
+    assert vary(TINY, "num_heads_16") == TINY.replace(num_heads=8)
+    assert vary(TINY, "d_k_16") == TINY.replace(d_k=8, d_v=32)
+    assert vary(TINY, "num_layers_2") == TINY.replace(num_layers=1)
+    deeper = BASE.replace(num_decoder_layers=3)
+    assert vary(deeper, "num_layers_4").transformer.num_decoder_layers == 2
     # In row A d_k = d_v = d_model / h, whatever the base has.
-    given = {**BASE, "d_k": 10, "d_v": 20}
-    assert vary(given, "num_heads_16") == {**BASE, "num_heads": 16} | {
-        "d_k": 32,
-        "d_v": 32,
-    }
+    given = BASE.replace(d_k=10, d_v=20)
+    wanted = BASE.replace(num_heads=16, d_k=32, d_v=32)
+    assert vary(given, "num_heads_16") == wanted
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 2}
 
 
 def model_and_optimizer(seed=0):
-    model = Transformer(9, **SMALL, seed=seed)
+    model = Transformer(source_vocab_size=9, **SMALL, seed=seed)
     optimizer = Adam(0.1)
     optimizer.build(model.trainable_variables)
     return model, optimizer
@@ -144,7 +144,7 @@ def test_what_a_killed_run_had_begun_is_removed(tmp_path):
 def test_another_models_checkpoint_names_the_first_difference(tmp_path):
     store = CheckpointStore(tmp_path)
     save(store, 1, *model_and_optimizer())
-    larger = Transformer(9, **{**SMALL, "d_ff": 16})
+    larger = Transformer(source_vocab_size=9, **{**SMALL, "d_ff": 16})
     optimizer = keras.optimizers.Adam(0.1)
     optimizer.build(larger.trainable_variables)
     with pytest.raises(ValueError, match=r"inner/kernel.*\(16, 8\).*has \(8, 8\)"):

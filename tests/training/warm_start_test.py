@@ -16,8 +16,8 @@ def arrays_of(model):
 
 
 def test_rows_go_with_their_tokens_and_the_rest_is_copied():
-    other = arrays_of(Transformer(5, **SIZES, seed=1))
-    model = Transformer(6, **SIZES)
+    other = arrays_of(Transformer(source_vocab_size=5, **SIZES, seed=1))
+    model = Transformer(source_vocab_size=6, **SIZES)
     path = model.target_embedding.embeddings.path
     before = arrays_of(model)
     pieces = {path: (["p", "b", "x", "a", "y", "c"], ["p", "a", "b", "c", "d"])}
@@ -31,15 +31,15 @@ def test_rows_go_with_their_tokens_and_the_rest_is_copied():
 
 
 def test_what_does_not_fit_is_named_and_stays():
-    other = arrays_of(Transformer(5, **SIZES, seed=1))
-    model = Transformer(5, **{**SIZES, "num_layers": 2, "d_ff": 16})
+    other = arrays_of(Transformer(source_vocab_size=5, **SIZES, seed=1))
+    model = Transformer(source_vocab_size=5, **{**SIZES, "num_layers": 2, "d_ff": 16})
     before = arrays_of(model)
     unmatched = warm_start(model.trainable_variables, other, {})
     assert any("feed_forward" in path for path in unmatched)
     after = arrays_of(model)
     for path in unmatched:
         np.testing.assert_array_equal(after[path], before[path])
-    wider = Transformer(9, **{**SIZES, "d_model": 16})
+    wider = Transformer(source_vocab_size=9, **{**SIZES, "d_model": 16})
     with pytest.raises(ValueError, match="another d_model"):
         warm_start(wider.trainable_variables, other, {})
 

@@ -1,0 +1,141 @@
+"""Configurations: checked values, dictionaries, presets, and the flags made of them."""
+
+import dataclasses
+import json
+import sys
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from t2t_keras.config import PRESETS, TrainingConfig, TransformerConfig
+from t2t_keras.errors import UserError
+from t2t_keras.flags import hyperparameters, preset, training
+from t2t_keras.layers.position import POSITIONAL_ENCODINGS
+
+CONFIGS = (TransformerConfig, TrainingConfig)
+
+
+@pytest.fixture(autouse=True)
+def parsed():
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS(["test"])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"num_layers": 0}, "num_layers must be an integer of at least 1. Received: 0"),
+        ({"num_layers": 2.0}, "num_layers must be an integer"),
+        ({"num_layers": "2"}, "Received: '2'"),
+        ({"num_layers": None}, "num_layers must be an integer"),
+        ({"d_k": 0}, "d_k must be an integer of at least 1 or None. Received: 0"),
+        ({"pre_norm": 1}, "pre_norm must be True or False. Received: 1"),
+        ({"seed": True}, "seed must be an integer. Received: True"),
+        ({"dropout": float("nan")}, "dropout must be a number from 0 to 1"),
+        ({"dropout": -0.1}, "dropout must be a number from 0 to 1. Received: -0.1"),
+        ({"position": "rotary"}, "position must be one of sinusoidal, learned"),
+        ({"num_heads": 7}, "d_model must be a multiple of num_heads"),
+        ({"source_vocab_size": 9, "target_vocab_size": 8}, "share_embeddings needs"),
+        ({"learning_rate": -1}, "learning_rate must be a number of at least 0"),
+        ({"r_drop": 0}, "r_drop must be positive or None. Received: 0"),
+        ({"label_smoothing": 1}, "label_smoothing must be below 1"),
+        ({"ema_decay": 1.0}, "ema_decay must lie between 0 and 1"),
+        ({"precision": "float64"}, "precision must be one of float32"),
+        ({"profile_steps": (3,)}, "profile_steps must be the first and the last"),
+        ({"dropuot": 0.1}, "There is no hyper-parameter 'dropuot'."),
+    ],
+    ids=str,
+)
+def test_values_out_of_range_are_refused(values, message):
+    with pytest.raises(UserError, match=message.replace(".", r"\.")):
+        PRESETS["base"].replace(**values)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_survive_json(name):
+    for config in (PRESETS[name].transformer, PRESETS[name].training):
+        again = type(config).from_dict(json.loads(json.dumps(config.to_dict())))
+        assert again == config
+
+
+def test_sequences_survive_json():
+    config = TrainingConfig(profile_steps=(10, 12), search={"beam_size": 2})
+    assert TrainingConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_missing_fields_get_their_defaults_and_unknown_fields_are_named(config):
+    assert config.from_dict({}) == config()
+    with pytest.raises(UserError, match="no field 'sparsity', 'x'"):
+        config.from_dict({"sparsity": 1, "x": 2})
+
+
+def test_sections_divide_the_training_config():
+    fixed, run = TrainingConfig().sections()
+    assert not {*fixed} & {*run}
+    assert {**fixed, **run} == TrainingConfig().to_dict()
+    assert "label_smoothing" in fixed
+    assert "train_steps" in run
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_field_with_help_is_a_flag_of_its_name(config):
+    for field in dataclasses.fields(config):
+        if field.metadata:
+            assert flags.FLAGS[field.name].value is None
+            assert field.metadata["help"] in flags.FLAGS[field.name].help
+
+
+def test_flags_override_the_preset():
+    with flagsaver.as_parsed(
+        preset="base",
+        num_layers="2",
+        pre_norm="true",
+        dropout="0.3",
+        precision="mixed_bfloat16",
+        profile_steps="3,4",
+        seed="7",
+    ):
+        chosen = preset.chosen_preset()
+    assert chosen == PRESETS["base"].replace(
+        num_layers=2,
+        pre_norm=True,
+        dropout=0.3,
+        precision="mixed_bfloat16",
+        profile_steps=(3, 4),
+        seed=7,
+    )
+    with (
+        flagsaver.as_parsed(profile_steps="3,x"),
+        pytest.raises(UserError, match="3,x"),
+    ):
+        preset.chosen_preset()
+
+
+def test_another_limit_replaces_the_presets_number_of_steps():
+    with flagsaver.as_parsed(preset="tiny", train_minutes="5"):
+        assert preset.chosen_preset().training.train_steps is None
+    with flagsaver.as_parsed(preset="tiny", train_minutes="5", train_steps="9"):
+        assert preset.chosen_preset().training.train_steps == 9
+
+
+def test_flags_are_divided_between_hyperparameters_and_the_rest():
+    names = [*hyperparameters.MODEL, *hyperparameters.TRAINING]
+    assert len({*names}) == len(names)
+    assert {"d_model", "learning_rate", "train_steps", "cooldown"} <= {*names}
+    by_module = flags.FLAGS.flags_by_module_dict()
+    own = {flag.name for flag in by_module[training.__name__]}
+    assert not own & {*names}
+    assert {"seed", "train_minutes", "log_format"} <= own
+
+
+def test_every_kind_of_positional_encoding_has_its_layer():
+    (field,) = (
+        f for f in dataclasses.fields(TransformerConfig) if f.name == "position"
+    )
+    assert {*field.metadata["choices"]} == {*POSITIONAL_ENCODINGS}
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
