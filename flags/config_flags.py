@@ -1,6 +1,6 @@
 """Command-line flags generated from the fields of configurations."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -11,6 +11,8 @@ from t2t_keras.config.presets import PRESETS
 from t2t_keras.errors import UserError
 
 FLAGS = flags.FLAGS
+_SHOWN = ("tiny", "base", "big")
+"""Presets whose values `--help` shows."""
 
 
 def define(config: type[Config], names: Iterable[str], module_name: str) -> None:
@@ -26,7 +28,7 @@ def define(config: type[Config], names: Iterable[str], module_name: str) -> None
     by_name = {field.name: field for field in fields(config)}  # type: ignore[arg-type]
     for name in names:
         meta = by_name[name].metadata
-        text = f"{meta['help']} {_default(name)}"
+        text = f"{meta['help']} {_default(name, meta)}"
         limits = {"lower_bound": meta["minimum"], "upper_bound": meta["maximum"]}
         common: dict[str, Any] = {"name": name, "default": None, "help": text}
         common["module_name"] = module_name
@@ -45,16 +47,20 @@ def define(config: type[Config], names: Iterable[str], module_name: str) -> None
             flags.DEFINE_string(**common)
 
 
-def _default(name: str) -> str:
-    values = {preset: PRESETS[preset].values()[name] for preset in PRESETS}
-    if len({repr(value) for value in values.values()}) == 1:
-        return f"Default: {_shown(values['base'])}."
-    shown = [f"{preset} {_shown(values[preset])}" for preset in ("tiny", "base", "big")]
-    return f"Default: that of --preset ({', '.join(shown)})."
+def _default(name: str, meta: Mapping[str, Any]) -> str:
+    def shown(preset: str) -> str:
+        value = PRESETS[preset].values()[name]
+        if value is None:
+            return meta["unset"]
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return f"{value:,}" if is_number else str(value)
 
-
-def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if len({shown(preset) for preset in PRESETS}) == 1:
+        return f"Default: {shown('base')}."
+    if len({shown(preset) for preset in _SHOWN}) == 1:
+        return f"Default: {shown('base')} in most presets."
+    known = ", ".join(f"{preset}: {shown(preset)}" for preset in _SHOWN)
+    return f"Default: that of --preset ({known})."
 
 
 def given(config: type[Config]) -> dict[str, Any]:

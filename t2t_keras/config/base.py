@@ -16,6 +16,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] | None = None,
+    unset: str | None = None,
     may_change: bool = False,
 ) -> Any:
     """Returns a field of a configuration, with what a command-line flag needs.
@@ -26,6 +27,7 @@ def option(
         minimum: Smallest value allowed. Default: no limit.
         maximum: Largest value allowed. Default: no limit.
         choices: All values allowed. Default: any.
+        unset: What None stands for, where that is a value.
         may_change: Whether a training may be resumed with another value. Default
             False: the value decides what is computed.
     """
@@ -36,6 +38,7 @@ def option(
             "minimum": minimum,
             "maximum": maximum,
             "choices": choices,
+            "unset": unset,
             "may_change": may_change,
         },
     )

@@ -37,8 +37,9 @@ class TrainingConfig(Config):
     r_drop: float | None = option(
         None,
         "Weight of the R-Drop KL divergence between two predictions (Liang et al., "
-        "2021, alpha). If None, no R-Drop.",
+        "2021, alpha).",
         minimum=0,
+        unset="no R-Drop",
     )
     learning_rate: float = option(
         1.0, "Factor of the learning rate schedule (section 5.3).", minimum=0
@@ -48,13 +49,15 @@ class TrainingConfig(Config):
     )
     clip_norm: float | None = option(
         None,
-        "Clip gradients to this global norm. If None, gradients are not clipped.",
+        "Maximum global norm of the gradients; larger ones are clipped.",
         minimum=0,
+        unset="no clipping",
     )
     ema_decay: float | None = option(
         None,
         "Decay of an exponential moving average of the weights, which is saved as "
-        "ema.npz. If None, no average is kept.",
+        "ema.npz.",
+        unset="no average",
     )
     batch_tokens: int = option(
         25_000,
@@ -64,14 +67,15 @@ class TrainingConfig(Config):
     )
     batch_sentences: int | None = option(
         None,
-        "Maximum number of sentence pairs in a batch. If None, batch_tokens alone "
-        "limits it.",
+        "Maximum number of sentence pairs in a batch, beside batch_tokens.",
         minimum=1,
+        unset="no limit",
     )
     pad_to_boundary: bool | None = option(
         None,
         "Pad batches to a few fixed shapes, which costs padding but compiles less "
-        "often. If None, only with XLA or on a TPU.",
+        "often.",
+        unset="only with XLA or on a TPU",
     )
     precision: str = option(
         "float32",
@@ -85,24 +89,28 @@ class TrainingConfig(Config):
         "Maximum number of training steps (updates). With another limit, the preset's "
         "number of steps does not apply.",
         minimum=1,
+        unset="no limit",
         may_change=True,
     )
     train_epochs: float | None = option(
         None,
-        "Maximum number of passes over the training data. If None, no limit.",
+        "Maximum number of passes over the training data.",
         minimum=0,
+        unset="no limit",
         may_change=True,
     )
     train_tokens: float | None = option(
         None,
-        "Maximum number of training tokens, source and target. If None, no limit.",
+        "Maximum number of training tokens, source and target.",
         minimum=0,
+        unset="no limit",
         may_change=True,
     )
     train_minutes: float | None = option(
         None,
-        "Maximum training time in minutes. If None, no limit.",
+        "Maximum training time in minutes.",
         minimum=0,
+        unset="no limit",
         may_change=True,
     )
     cooldown: float = option(
@@ -121,15 +129,16 @@ class TrainingConfig(Config):
     )
     early_stop_patience: int | None = option(
         None,
-        "Stop after this many consecutive validations without improvement; a larger "
-        "number, or none, resumes. If None, never stop early.",
+        "Stop after this many consecutive validations without improvement. A larger "
+        "number, or none, resumes a training that stopped so.",
         minimum=1,
+        unset="no early stopping",
         may_change=True,
     )
     early_stop_threshold: float | None = option(
         None,
-        "Stop early only once early_stop_metric has reached this value. If None, at "
-        "any value.",
+        "Stop early only once early_stop_metric has reached this value.",
+        unset="any value",
         may_change=True,
     )
     max_skipped_steps: int = option(
@@ -164,8 +173,9 @@ class TrainingConfig(Config):
     )
     checkpoint_steps: int | None = option(
         None,
-        "Steps between validations. If None, checkpoint_minutes counts.",
+        "Steps between validations, in place of checkpoint_minutes.",
         minimum=1,
+        unset="checkpoint_minutes",
         may_change=True,
     )
     keep_checkpoints: int = option(
@@ -210,8 +220,8 @@ class TrainingConfig(Config):
     )
     profile_steps: tuple[int, int] | None = option(
         None,
-        "First and last step to profile for TensorBoard, as in 10,12. If None, no "
-        "profile.",
+        "First and last step to profile for TensorBoard, as in 10,12.",
+        unset="no profile",
         may_change=True,
     )
     search: Mapping[str, Any] = dataclasses.field(default_factory=dict)

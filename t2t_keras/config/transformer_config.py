@@ -35,18 +35,19 @@ class TransformerConfig(Config):
     )
     num_layers: int = option(6, "Number of encoder layers (N).", minimum=1)
     num_decoder_layers: int | None = option(
-        None, "Number of decoder layers. If None, num_layers.", minimum=1
+        None, "Number of decoder layers.", minimum=1, unset="num_layers"
     )
     d_model: int = option(512, "Size of the output of every layer.", minimum=1)
     d_ff: int = option(2048, "Inner size of the feed-forward networks.", minimum=1)
     num_heads: int = option(8, "Number of attention heads (h).", minimum=1)
     d_k: int | None = option(
         None,
-        "Size of the queries and keys of a head. If None, d_model / num_heads.",
+        "Size of the queries and keys of a head.",
         minimum=1,
+        unset="d_model / num_heads",
     )
     d_v: int | None = option(
-        None, "Size of the values of a head. If None, d_k.", minimum=1
+        None, "Size of the values of a head.", minimum=1, unset="d_k"
     )
     dropout: float = option(
         0.1,
@@ -70,8 +71,9 @@ class TransformerConfig(Config):
     attention_window: int | None = option(
         None,
         "Restrict self-attention to positions at most half of this many tokens away (r "
-        "in section 4). If None, attend to all positions.",
+        "in section 4).",
         minimum=1,
+        unset="no restriction",
     )
     position: str = option(
         "sinusoidal",

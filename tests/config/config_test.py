@@ -84,7 +84,10 @@ def test_every_field_with_help_is_a_flag_of_its_name(config):
     for field in dataclasses.fields(config):
         if field.metadata:
             assert flags.FLAGS[field.name].value is None
-            assert field.metadata["help"] in flags.FLAGS[field.name].help
+            text = flags.FLAGS[field.name].help
+            assert field.metadata["help"] in text
+            assert "None" not in text
+            assert text.endswith(".")
 
 
 def test_flags_override_the_preset():
