@@ -4,6 +4,8 @@ Weights are looked up by the names that the library's variables have; the mathem
 is written anew from "Attention Is All You Need".
 """
 
+import math
+
 import numpy as np
 
 
@@ -63,9 +65,16 @@ def multi_head_attention(w, x, memory, mask, heads, d_k, d_v):
     return np.concatenate(outputs, -1) @ w["output_projection/kernel"]
 
 
-def feed_forward(w, x):
-    """Equation 2."""
-    hidden = np.maximum(0, x @ w["inner/kernel"] + w["inner/bias"])
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(0, x),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+    "swish": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+def feed_forward(w, x, activation="relu"):
+    """Equation 2, with other activations in place of max(0, x)."""
+    hidden = ACTIVATIONS[activation](x @ w["inner/kernel"] + w["inner/bias"])
     return hidden @ w["outer/kernel"] + w["outer/bias"]
 
 

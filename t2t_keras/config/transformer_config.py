@@ -5,6 +5,9 @@ import dataclasses
 from t2t_keras.config.base import Config, option
 from t2t_keras.errors import UserError
 
+ACTIVATIONS = ("relu", "gelu", "swish")
+"""Activations of the feed-forward networks."""
+
 POSITIONS = ("sinusoidal", "learned")
 """Kinds of positional encoding."""
 
@@ -64,6 +67,12 @@ class TransformerConfig(Config):
         "Dropout rate of the activations inside the feed-forward networks.",
         minimum=0,
         maximum=1,
+    )
+    activation: str = option(
+        "relu",
+        "Activation inside the feed-forward networks: relu (equation 2), gelu or "
+        "swish.",
+        choices=ACTIVATIONS,
     )
     attention_bias: bool = option(
         False, "Add a bias to each projection of the attention layers."

@@ -10,16 +10,22 @@ from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import check_shape, require_shape
 
+_FUNCTIONS = {"relu": tf.nn.relu, "gelu": tf.nn.gelu, "swish": tf.nn.silu}
+
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class FeedForward(keras.layers.Layer):
     """FFN(x) = max(0, x W1 + b1) W2 + b2, the same at every position (eq. 2).
 
+    Other activations than max(0, x) are GELU (Hendrycks and Gimpel, 2016), computed
+    exactly, and Swish, x sigmoid(x) (Ramachandran et al., 2017), also called SiLU.
+
     Args:
         d_model: Size of input and output.
         d_ff: Size of the inner layer.
-        relu_dropout: Share dropped after the ReLU. Default 0, as in the paper.
-        seed: Seed of initializers and dropout. Default 0.
+        relu_dropout: Dropout rate after the activation. Default 0, as in the paper.
+        seed: Random seed of initializers and dropout. Default 0.
+        activation: "relu" (the default), "gelu" or "swish".
 
     Call arguments:
         x: `[batch, length, d_model]` float.
@@ -38,6 +44,7 @@ class FeedForward(keras.layers.Layer):
         d_ff: int,
         relu_dropout: float = 0.0,
         seed: int = 0,
+        activation: str = "relu",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -45,6 +52,7 @@ class FeedForward(keras.layers.Layer):
         self.d_ff = d_ff
         self.relu_dropout = relu_dropout
         self.seed = seed
+        self.activation = activation
         policy = self.dtype_policy
         self.inner, self.outer = (
             Linear(units, seed=child_seed(seed, name), dtype=policy, name=name)
@@ -63,7 +71,7 @@ class FeedForward(keras.layers.Layer):
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Applies the network at each position."""
         x = require_shape(x, (..., self.d_model), self, "x")
-        inner = tf.nn.relu(self.inner(x))
+        inner = _FUNCTIONS[self.activation](self.inner(x))
         return self.outer(self.dropout(inner, training=training))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -79,4 +87,5 @@ class FeedForward(keras.layers.Layer):
             "d_ff": self.d_ff,
             "relu_dropout": self.relu_dropout,
             "seed": self.seed,
+            "activation": self.activation,
         }

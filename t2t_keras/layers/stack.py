@@ -49,6 +49,7 @@ class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
             config.d_ff,
             config.relu_dropout,
             child_seed(config.seed, "feed_forward"),
+            config.activation,
             dtype=self.dtype_policy,
             name="feed_forward",
         )

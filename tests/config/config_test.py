@@ -8,7 +8,9 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from t2t_keras import Transformer
 from t2t_keras.config import PRESETS, TrainingConfig, TransformerConfig
+from t2t_keras.config.transformer_config import ACTIVATIONS, POSITIONS
 from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, preset, training
 from t2t_keras.layers.position import POSITIONAL_ENCODINGS
@@ -134,10 +136,17 @@ def test_flags_are_divided_between_hyperparameters_and_the_rest():
 
 
 def test_every_kind_of_positional_encoding_has_its_layer():
-    (field,) = (
-        f for f in dataclasses.fields(TransformerConfig) if f.name == "position"
-    )
-    assert {*field.metadata["choices"]} == {*POSITIONAL_ENCODINGS}
+    assert {*POSITIONS} == {*POSITIONAL_ENCODINGS}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_model_applies_the_activation_that_is_configured(activation):
+    sizes = {"source_vocab_size": 9, "num_layers": 1, "d_model": 8, "num_heads": 2}
+    model = Transformer(activation=activation, **sizes)
+    for stack in (model.encoder, model.decoder):
+        assert stack.layers[0].feed_forward.activation == activation
+    again = Transformer.from_config(model.get_config())
+    assert again.config == model.config
 
 
 if __name__ == "__main__":

@@ -76,12 +76,13 @@ def test_decoder_layer_equals_the_equations(pre_norm):
     np.testing.assert_allclose(output, expected, atol=1e-5)
 
 
-def test_feed_forward_equals_the_equation():
-    layer = FeedForward(8, 16)
+@pytest.mark.parametrize("activation", reference.ACTIVATIONS)
+def test_feed_forward_equals_the_equation(activation):
+    layer = FeedForward(8, 16, activation=activation)
     x = random((2, 3, 8))
     layer(x)
     shake(layer)
-    expected = reference.feed_forward(reference.weights_of(layer), x)
+    expected = reference.feed_forward(reference.weights_of(layer), x, activation)
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
@@ -119,7 +120,7 @@ LAYERS = {
     "linear": (Linear(3), 1),
     "linear_without_bias": (Linear(3, use_bias=False), 1),
     "layer_norm": (LayerNorm(epsilon=1e-6), 1),
-    "feed_forward": (FeedForward(8, 16, relu_dropout=0.1), 1),
+    "feed_forward": (FeedForward(8, 16, relu_dropout=0.1, activation="gelu"), 1),
     "attention": (MultiHeadAttention(2, 8, d_k=3, attention_dropout=0.1), 1),
     "cross_attention": (MultiHeadAttention(2, 8), 2),
     "sinusoidal": (SinusoidalPosition(8), 1),
