@@ -35,8 +35,8 @@ def main() -> None:
     )
 
     names = (
-        *("preset", "subword", "vocab_size", "mean_length"),
-        *(*hyperparameters.MODEL, *hyperparameters.TRAINING),
+        *("preset", "subword", "vocab_size"),
+        *(*hyperparameters.MODEL, *hyperparameters.TRAINING, "mean_length"),
     )
     given = [name for name in names if FLAGS[name].present]
     if FLAGS.model_dir and given:
@@ -91,7 +91,7 @@ def _of_model() -> tuple[str, "TransformerConfig", dict[str, Any]]:
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
-    steps = model_dir.checkpoints.steps()
+    transformer, steps = model_dir.transformer_config, model_dir.checkpoints.steps()
     if not steps:
         raise UserError(f"{FLAGS.model_dir} has no checkpoint yet.")
     train = model_dir.config["data"]["splits"]["train"]
@@ -105,7 +105,7 @@ def _of_model() -> tuple[str, "TransformerConfig", dict[str, Any]]:
             for side in ("source", "target")
         ),
     }
-    return FLAGS.model_dir, model_dir.transformer_config, run
+    return FLAGS.model_dir, transformer, run
 
 
 def run() -> None:
