@@ -101,7 +101,9 @@ class TransformerConfig(Config):
         1e-6, "Epsilon added to the variance in layer normalization.", minimum=0
     )
     seed: int = option(
-        0, "Random seed of weights and dropout; in training, of the data order too."
+        0,
+        "Random seed of weights and dropout; in training, of the data order too.",
+        minimum=0,
     )
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ def parsed():
         ({"num_layers": None}, "num_layers must be an integer"),
         ({"d_k": 0}, "d_k must be an integer of at least 1 or None. Received: 0"),
         ({"pre_norm": 1}, "pre_norm must be True or False. Received: 1"),
-        ({"seed": True}, "seed must be an integer. Received: True"),
+        ({"seed": True}, "seed must be an integer of at least 0. Received: True"),
         ({"dropout": float("nan")}, "dropout must be a number from 0 to 1"),
         ({"dropout": -0.1}, "dropout must be a number from 0 to 1. Received: -0.1"),
         ({"position": "rotary"}, "position must be one of sinusoidal, learned"),
