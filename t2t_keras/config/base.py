@@ -1,6 +1,7 @@
 """What all configurations have in common: fields that check and describe themselves."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -117,7 +118,11 @@ def _check(config: type, field: dataclasses.Field[Any], value: Any) -> None:
         kind, "text" if kind is str else f"a {kind.__name__}"
     )
     # Python counts True among the integers, and integers serve as floats.
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )
     fits = {
         int: is_number and isinstance(value, int),
         float: is_number,
@@ -126,7 +131,6 @@ def _check(config: type, field: dataclasses.Field[Any], value: Any) -> None:
     if fits and choices is not None:
         fits, expected = value in choices, f"one of {', '.join(choices)}"
     elif lowest is not None or highest is not None:
-        # Not a number, not even one beyond the limits, is refused likewise.
         fits = (
             fits
             and (lowest is None or value >= lowest)

@@ -40,6 +40,8 @@ def parsed():
         ({"num_heads": 7}, "d_model must be a multiple of num_heads"),
         ({"source_vocab_size": 9, "target_vocab_size": 8}, "share_embeddings needs"),
         ({"learning_rate": -1}, "learning_rate must be a number of at least 0"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number of at least"),
+        ({"early_stop_threshold": float("nan")}, "early_stop_threshold must be a nu"),
         ({"r_drop": 0}, "r_drop must be positive or None. Received: 0"),
         ({"label_smoothing": 1}, "label_smoothing must be below 1"),
         ({"ema_decay": 1.0}, "ema_decay must lie between 0 and 1"),
