@@ -51,7 +51,7 @@ def main() -> None:
 def _average(model_dir: "ModelDir", wanted: int) -> None:
     steps = model_dir.average(best=wanted) if FLAGS.best else model_dir.average(wanted)
     if len(steps) < wanted:
-        stage.report(f"Of {wanted} checkpoints there are {len(steps)} so far.")
+        stage.report(f"There are fewer checkpoints than {wanted} yet: {len(steps):,}.")
     nll = [model_dir.checkpoints.metrics(step).get("val_nll") for step in steps]
     shown = ", ".join(
         f"{step:,}" + (f" (dev nll {value:.3f})" if value else "")

@@ -11,7 +11,7 @@ from absl import flags
 
 from t2t_keras.errors import UserError
 from t2t_keras.flags import paths
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import input_output, stage
 
 if TYPE_CHECKING:
     from t2t_keras.analysis.layer_complexity import Measurement
@@ -38,6 +38,7 @@ def main() -> None:
     from t2t_keras.files import make_directory, write_atomically
 
     require_extra("visualize", "t2t-complexity")
+    input_output.check_output("-")
     lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
     settings = {
         "window": FLAGS.window,

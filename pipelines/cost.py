@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, paths, preset, vocabulary
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import input_output, stage
 
 if TYPE_CHECKING:
     from t2t_keras.config import TrainingConfig, TransformerConfig
@@ -34,6 +35,7 @@ def main() -> None:
         training_flops,
     )
 
+    input_output.check_output("-")
     names = (
         *("preset", "subword", "vocab_size"),
         *(*hyperparameters.MODEL, *hyperparameters.TRAINING, "mean_length"),
@@ -49,8 +51,8 @@ def main() -> None:
     source_length, target_length = lengths
     flops = training_flops(transformer, source_length, target_length, pairs)
     print(
-        f"{name}: {count_parameters(transformer):,} parameters, {steps:,} steps, "
-        f"{pairs * sum(lengths):.3g} tokens\n\n"
+        f"{name}: {count_parameters(transformer):,} parameters, "
+        f"{counted(steps, 'step')}, {pairs * sum(lengths):.3g} tokens\n\n"
         "| training | FLOPs | how they were found |\n|---|---|---|\n"
         f"| {name} | {flops:.2g} | counted: every product of the forward pass, twice "
         "as many in the backward pass |"

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from t2t_keras.counted import counted
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.hypotheses import describe_run, open_translator
 from t2t_keras.pipelines.outcomes import Outcomes
@@ -49,7 +50,7 @@ def decode(
 
     translator, loaded = open_translator(model_dir)
     names = ", ".join(each.weights for each in loaded)
-    stage.report(f"Decoding {len(sources):,} sentences with {names} ...")
+    stage.report(f"Decoding {counted(len(sources), 'sentence')} with {names} ...")
     translator.translate(sources[:1])  # Compiles, which is not decoding.
     longest = f"{translator.max_input_tokens:,} tokens"
     translated = Outcomes(name, "translated", longest)
@@ -62,7 +63,7 @@ def decode(
         translated.add(best.status for best, *_ in found)
         seconds = time.perf_counter() - started
         stage.report(
-            f"{len(hypotheses):,} of {len(sources):,} sentences, "
+            f"{len(hypotheses):,} of {counted(len(sources), 'sentence')}, "
             f"{len(hypotheses) / seconds:.1f} sentences/s"
         )
     found_scores = translator.score(sources, references)

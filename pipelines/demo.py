@@ -21,7 +21,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import input_output, stage
 
 FLAGS = flags.FLAGS
 
@@ -49,6 +49,7 @@ def main() -> None:
     from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
 
+    input_output.check_output("-")
     work_dir = Path(FLAGS.work_dir)
     # What an earlier demo left is removed, and nothing that is not a demo's.
     for part, mark in _PARTS.items():

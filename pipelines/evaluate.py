@@ -10,6 +10,7 @@ from pathlib import Path
 
 from absl import flags
 
+from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.flags import scores as score_flags
@@ -71,6 +72,7 @@ def main() -> int:
         )
     if not FLAGS.hypothesis and languages.TARGET_LANG.present:
         raise UserError("--target_lang goes with --hypothesis: a model knows its own.")
+    input_output.check_output("-")
     flavours = list(dict.fromkeys(FLAGS.scores))
     check_flavours(flavours)
     target_lang = languages.TARGET_LANG.value
@@ -182,8 +184,8 @@ def main() -> int:
 def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:
     if lines != references:
         raise UserError(
-            f"{path} has {lines} lines, but {reference} has {references}: line "
-            f"{min(lines, references) + 1} has no counterpart."
+            f"{path} has {counted(lines, 'line')}, but {reference} has {references}: "
+            f"line {min(lines, references) + 1} has no counterpart."
         )
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from t2t_keras.counted import counted
 from t2t_keras.flags import decoding, paths, scores
-from t2t_keras.pipelines import stage
+from t2t_keras.pipelines import input_output, stage
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -52,6 +53,7 @@ def main() -> None:
     from t2t_keras.export.warmup import write_warmup
     from t2t_keras.model_dir import ModelDir
 
+    input_output.check_output("-")
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options(model_dir.search))
     loaded = [model_dir.load(checkpoint) for checkpoint in FLAGS.checkpoint]
@@ -154,7 +156,8 @@ def _shrink(
         return score_translations(found, references, ["bleu"], lang, tokenizer)[0]
 
     if sources:
-        stage.report(f"Translating {len(sources):,} sentences with both weights ...")
+        number = counted(len(sources), "sentence")
+        stage.report(f"Translating {number} with both weights ...")
     before = bleu() if sources else None
     for model in models:
         for variable in model.variables:
@@ -205,7 +208,8 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
                 f"The export translates {sample!r} as {answer.decode()!r} "
                 f"({status.decode()}), t2t-translate as {best.text!r}."
             )
-    stage.report(f"{len(samples)} sentences come out as from t2t-translate.")
+    come = counted(len(samples), "sentence comes", "sentences come")
+    stage.report(f"{come} out as from t2t-translate.")
 
 
 def run() -> None:

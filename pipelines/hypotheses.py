@@ -88,16 +88,19 @@ def describe_run(
 def as_text(found: Iterable[Sequence["Translation"]], number: int) -> Iterator[str]:
     """Formats a line for each hypothesis, by the flags `n_best` and `print_scores`.
 
+    The column of a score that was not computed is empty.
+
     Args:
         found: The hypotheses of each sentence.
         number: Of the first sentence's line.
     """
     for place, hypotheses in enumerate(found, number):
         for text, score, _ in hypotheses:
+            column = "" if score is None else f"{score:.4f}"
             if FLAGS.n_best > 1:
-                yield f"{place}\t{score:.4f}\t{text}"
+                yield f"{place}\t{column}\t{text}"
             else:
-                yield f"{score:.4f}\t{text}" if FLAGS.print_scores else text
+                yield f"{column}\t{text}" if FLAGS.print_scores else text
 
 
 def as_json(
@@ -106,6 +109,8 @@ def as_json(
     details: Iterable[Mapping[str, Any]] | None = None,
 ) -> Iterator[str]:
     """Formats a JSON object for each sentence.
+
+    A score that was not computed is null.
 
     Args:
         sources: The sentences.
@@ -118,7 +123,11 @@ def as_json(
     more = iter(details or ())
     for source, hypotheses in zip(sources, found, strict=True):
         shown = [
-            {"text": text, "score": round(score, 6), **next(more, {})}
+            {
+                "text": text,
+                "score": None if score is None else round(score, 6),
+                **next(more, {}),
+            }
             for text, score, _ in hypotheses
         ]
         entry = {

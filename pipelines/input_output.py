@@ -1,8 +1,10 @@
 """Where a stage's lines come from and where its results go: files, standard streams."""
 
 import contextlib
+import errno
 import fcntl
 import gzip
+import io
 import os
 import stat
 import sys
@@ -10,9 +12,12 @@ from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
 from t2t_keras.errors import UserError
+from t2t_keras.files import NamedOutput, WriteError, atomic_writer, writable_file
 
 EXIT_FAILURE = 1
 """Something went wrong while running."""
+EXIT_USAGE = 2
+"""A mistake in the flags or in the input, or a stream that the caller has closed."""
 
 _CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
 """How `reopen_closed` opens /dev/null in the place of each standard descriptor.
@@ -22,6 +27,7 @@ be read. Messages may vanish: there is nobody to read them.
 """
 
 _STANDARD_OUTPUT = ("-", "/dev/stdout")
+_NO_OUTPUT = "Standard output is closed: send it to a file or to /dev/null."
 
 
 def reopen_closed() -> None:
@@ -42,6 +48,25 @@ def reopen_closed() -> None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+
+
+def name_standard_output() -> None:
+    """Has errors of writing to standard output say so, whoever prints.
+
+    To be called before anything is printed.
+    """
+    now = sys.stdout
+    if sys.__stdout__ not in (now, None) or not isinstance(now, io.TextIOWrapper):
+        return  # What is printed goes elsewhere, as under a test.
+    output = NamedOutput(1, "Standard output", closefd=False)
+    is_buffered = isinstance(now.buffer, io.BufferedIOBase)  # Not with python -u.
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(output) if is_buffered else output,
+        now.encoding,
+        now.errors,
+        line_buffering=now.line_buffering,
+        write_through=now.write_through,
+    )
 
 
 def report(message: str) -> None:
@@ -69,13 +94,28 @@ def flush_streams(status: int) -> int:
         _drop(sys.stdout)
         # Whoever closed a pipe has seen enough.
         if not status and not isinstance(error, BrokenPipeError):
-            report(f"error: Standard output cannot be written to: {error.strerror}.")
-        status = status or EXIT_FAILURE
+            report(f"error: {message_of(error)}")
+        status = status or exit_of(error)
     try:
         sys.stderr.flush()
     except OSError:
         _drop(sys.stderr)
     return status
+
+
+def message_of(error: OSError) -> str:
+    """Returns what to say of an error of writing."""
+    return _NO_OUTPUT if _is_closed(error) else str(error)
+
+
+def exit_of(error: OSError) -> int:
+    """Returns the exit status after an error of writing."""
+    return EXIT_USAGE if _is_closed(error) else EXIT_FAILURE
+
+
+def _is_closed(error: OSError) -> bool:
+    # As `reopen_closed` leaves standard output; no other output is opened to be read.
+    return isinstance(error, WriteError) and error.errno == errno.EBADF
 
 
 def _drop(stream: TextIO) -> None:
@@ -138,12 +178,10 @@ def check_output(path: str) -> None:
     Raises:
         UserError: If they cannot be.
     """
-    from t2t_keras.files import writable_file
-
     if path not in _STANDARD_OUTPUT:
         writable_file(path)
     elif _access(1) == os.O_RDONLY:
-        raise UserError("Standard output is closed: give --output=FILE.")
+        raise UserError(_NO_OUTPUT)
 
 
 @contextlib.contextmanager
@@ -157,8 +195,6 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     Raises:
         UserError: If it cannot be written to.
     """
-    from t2t_keras.files import atomic_writer
-
     check_output(path)
     if path in _STANDARD_OUTPUT:
         yield sys.stdout.buffer

@@ -3,6 +3,7 @@
 import collections
 from collections.abc import Collection, Container, Iterable, Sequence
 
+from t2t_keras.counted import counted
 from t2t_keras.decoding import status as states
 from t2t_keras.pipelines import stage
 
@@ -63,9 +64,9 @@ class Outcomes:
         first = self._first[status]
         undone = f"Not {self._done}: {_listed(first, count)}."
         if status == states.TOO_LONG:
+            lines = counted(count, "line was", "lines were")
             stage.report(
-                f"{count:,} lines were longer than {self._longest} and were "
-                f"{self._done} up to there."
+                f"{lines} longer than {self._longest} and {self._done} up to there."
             )
         elif status == states.INVALID:
             _tell_invalid(self._name, first, count, f"not {self._done}")
@@ -77,7 +78,8 @@ class Outcomes:
                 f"of its length together. {undone}"
             )
         elif status not in (states.OK, states.EMPTY):
-            stage.report(f"{count:,} lines have the status {status}.")
+            lines = counted(count, "line has", "lines have")
+            stage.report(f"{lines} the status {status}.")
 
 
 def _tell_invalid(name: str, first: Sequence[int], count: int, outcome: str) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.pipelines import hypotheses, input_output, stage
@@ -78,6 +79,7 @@ def main() -> int:
                 output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
                 output.flush()
         return outcomes.tell()
+    input_output.check_output("-")
     gold = trees_of(FLAGS.trees)
     if FLAGS.parsed:
         print(score_brackets(gold, trees_of([FLAGS.parsed])))
@@ -165,7 +167,8 @@ def _parse(
             repaired += not is_whole
             yield tree
     if repaired:
-        stage.report(f"{repaired:,} trees were malformed and have been repaired.")
+        trees = counted(repaired, "tree was", "trees were")
+        stage.report(f"{trees} malformed, and repaired.")
 
 
 def run() -> None:

@@ -5,7 +5,8 @@ t2t-score --model_dir=DIR --translations=FILE --input=FILE
 Writes a line for each pair: the log-probability of the translation, and after a tab
 that of each of its tokens, the end's last. A pair that was not scored as it stands has
 a third column, its status: too_long (either side is cut after 1,024 tokens; what was
-cut has no end to score), invalid_utf8 or model_error (not scored: no numbers).
+cut has no end to score); or, with the other columns empty since nothing was computed,
+empty (neither side has words), invalid_utf8 or model_error.
 """
 
 from typing import Any
@@ -31,7 +32,7 @@ def main() -> int:
         The exit status.
     """
     from t2t_keras.data.lines import align_lines, read_lines
-    from t2t_keras.decoding.status import EMPTY, INVALID, OK
+    from t2t_keras.decoding.status import INVALID, OK
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
     from t2t_keras.training.metrics import perplexity_of
@@ -60,12 +61,11 @@ def main() -> int:
             for (_, scores, _), status in found:
                 total += sum(scores)
                 tokens += len(scores)
-                is_scored = bool(scores) or status == EMPTY
                 columns = [
-                    f"{sum(scores):.4f}" if is_scored else "",
+                    f"{sum(scores):.4f}" if scores else "",
                     " ".join(f"{score:.4f}" for score in scores),
                 ]
-                if status not in (OK, EMPTY):
+                if status != OK:
                     columns.append(status)
                 output.write(("\t".join(columns) + "\n").encode())
     figures: dict[str, Any] = {"pairs": len(pairs), "tokens": tokens}

@@ -14,10 +14,15 @@ from typing import Any
 from absl import app, flags, logging
 
 from t2t_keras.errors import UserError
+from t2t_keras.files import WriteError
 from t2t_keras.keras_backend import require_tensorflow
 from t2t_keras.pipelines.input_output import (
     EXIT_FAILURE,
+    EXIT_USAGE,
+    exit_of,
     flush_streams,
+    message_of,
+    name_standard_output,
     reopen_closed,
     report,
 )
@@ -25,8 +30,6 @@ from t2t_keras.pipelines.input_output import (
 SharedFlags = ModuleType | flags.FlagHolder
 """A module of `t2t_keras.flags`, or a single flag of one."""
 
-EXIT_USAGE = 2
-"""A mistake in the flags or in the input."""
 EXIT_INTERRUPTED = 130
 """Stopped from the keyboard."""
 
@@ -52,6 +55,7 @@ def run(
             Default False: nothing may be left.
     """
     reopen_closed()
+    name_standard_output()
     by_module = flags.FLAGS.flags_by_module_dict()
     used = [*by_module.get(sys.argv[0] if module == "__main__" else module, [])]
     for shared in shared_flags:
@@ -111,6 +115,9 @@ def _guarded(
     except UserError as error:
         status, message = EXIT_USAGE, str(error)
         _print_traceback()
+    except WriteError as error:
+        report(f"error: {message_of(error)}")
+        return exit_of(error)
     except Exception as error:
         # The machine's fault or a bug of ours: the type helps whoever looks for it.
         status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"

@@ -7,6 +7,7 @@ import zlib
 from typing import Any
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
+from t2t_keras.counted import counted
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
@@ -173,7 +174,7 @@ class TrainingRun:
                 reporter.message(f"Early stopping: {stopping.reason()}.")
             if done:
                 reporter.message(
-                    f"Trained {trainer.step:,} steps: {self._model_dir.path}"
+                    f"Trained {counted(trainer.step, 'step')}: {self._model_dir.path}"
                 )
                 return 0
             if self._is_chief:
@@ -227,7 +228,7 @@ class TrainingRun:
     def _why_ended(self, progress: Progress, stopping: callbacks.EarlyStopping) -> str:
         """Tells why there is nothing left to train, if so."""
         trained = f"{self._model_dir.path} is trained already"
-        steps = f"{self._trainer.step:,} steps"
+        steps = counted(self._trainer.step, "step")
         if stopping.is_exhausted and not progress.is_cooling_down():
             return (
                 f"{trained}: early stopping ended it after {steps}, since "

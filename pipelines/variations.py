@@ -24,7 +24,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, paths, preset
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.json_file import read_object
-from t2t_keras.pipelines import child, stage
+from t2t_keras.pipelines import child, input_output, stage
 
 FLAGS = flags.FLAGS
 
@@ -67,6 +67,7 @@ def main(arguments: list[str]) -> int:
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.files import directory_at, locked, write_atomically
 
+    input_output.check_output("-")
     rows, base = _rows(), preset.chosen_preset()
     _check_arguments(arguments)
     check_flavours([FLAGS.row_score])

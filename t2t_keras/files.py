@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import stat
 import tempfile
@@ -10,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
 
@@ -58,6 +59,43 @@ def make_directory(path: str | Path) -> Path:
     return path
 
 
+class WriteError(OSError):
+    """A file or a stream that cannot be written to; the message names it."""
+
+    def __str__(self) -> str:
+        return f"{self.filename} cannot be written to: {self.strerror}."
+
+
+class NamedOutput(io.FileIO):
+    """A stream to write, whose errors name it, whoever writes and whenever.
+
+    Those of the operating system name a file only if it cannot be opened.
+
+    Args:
+        descriptor: Its file descriptor, open for writing.
+        title: How messages call it.
+        closefd: Whether closing this object closes the descriptor. Default True.
+    """
+
+    def __init__(self, descriptor: int, title: str, closefd: bool = True) -> None:
+        super().__init__(descriptor, "wb", closefd)
+        self._title = title
+
+    def write(self, content: Any) -> Any:
+        """Writes bytes.
+
+        Raises:
+            BrokenPipeError: If nobody reads them any more.
+            WriteError: If they cannot be written.
+        """
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise WriteError(error.errno, error.strerror, self._title) from error
+
+
 @contextmanager
 def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     """Opens a file that takes its name only when all of it is on disk.
@@ -72,6 +110,7 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
 
     Raises:
         UserError: If no file can have that name, or may not be written there.
+        WriteError: If what is written cannot be stored.
     """
     path = writable_file(path)
     if path.exists() and not path.is_file():
@@ -97,13 +136,13 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Adds the file's name to the error of a full disk, which has none."""
+    """Names the file in the error of a full disk, which names none."""
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL and error.filename is None:
-            error.filename = str(path)
-        raise
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        raise WriteError(error.errno, error.strerror, str(path)) from error
 
 
 def writable_file(path: str | Path) -> Path:

@@ -257,7 +257,8 @@ MAY_IMPORT = {
 }
 
 EVERYWHERE = {
-    *("tokens", "errors", "extras", "files", "json_file", "keras_backend"),
+    *("counted", "tokens", "errors", "extras", "files", "json_file"),
+    "keras_backend",
     "web_page",
     "certificates",
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.counted import counted
 from t2t_keras.decoding.status import MODEL_ERROR, OK, TOO_LONG
 from t2t_keras.decoding.text_search import NO_HYPOTHESIS
 from t2t_keras.decoding.translations import Translation
@@ -137,8 +138,8 @@ def read_answer(
     is_right = texts.shape == scores.shape and states.shape == (number,)
     if not is_right or texts.ndim != rank or len(texts) != number:
         said = (
-            f"for {number} sentences came {names[0]} {list(texts.shape)}, {names[1]} "
-            f"{list(scores.shape)} and status {list(states.shape)}"
+            f"for {counted(number, 'sentence')} came {names[0]} {list(texts.shape)}, "
+            f"{names[1]} {list(scores.shape)} and status {list(states.shape)}"
         )
         raise RequestError(server, INVALID_ANSWER, said)
     found = []
@@ -157,7 +158,7 @@ def read_answer(
             # A search that found fewer fills up with impossible ones.
             if state in (OK, TOO_LONG) and score > NO_HYPOTHESIS
         ]
-        found.append(hypotheses or [Translation("", 0.0, state)])
+        found.append(hypotheses or [Translation("", None, state)])
     return found
 
 

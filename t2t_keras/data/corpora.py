@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
+from t2t_keras.counted import counted
 from t2t_keras.data.lines import align_lines, read_lines
 from t2t_keras.data.streams import Streams
 from t2t_keras.errors import UserError
@@ -76,8 +77,8 @@ class TextCorpus:
             if target and len(source) != len(target):
                 raise UserError(
                     f"The {split} split needs as many source as target files. "
-                    f"Received: {len(source)} source files and {len(target)} "
-                    "target files"
+                    f"Received: {counted(len(source), 'source file')} and "
+                    f"{counted(len(target), 'target file')}"
                 )
         if not sources.get("train"):
             raise UserError("A text corpus needs at least one training file.")

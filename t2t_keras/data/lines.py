@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
 
@@ -133,5 +134,6 @@ def align_lines(
 def _misaligned(longer: str | Path, number: int, shorter: str | Path) -> UserError:
     return UserError(
         f"{longer}:{number}: this line has no counterpart: {shorter} ends after "
-        f"{number - 1} lines. Both files of a pair must have the same number of lines."
+        f"{counted(number - 1, 'line')}. Both files of a pair must have the same "
+        "number of lines."
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from t2t_keras.counted import counted
 from t2t_keras.data.corpora import Pair
 
 
@@ -59,10 +60,13 @@ class Overlap:
         found, lines = self.counts(split), len(self._splits[split].pairs)
         if not found["sources"]:
             return ""
+        pairs = counted(found["pairs"], "also occurs", "also occur")
+        sources = counted(
+            found["sources"], "source sentence does", "source sentences do"
+        )
         return (
-            f"{split}: of {lines:,} pairs, {found['pairs']:,} also occur in train, and "
-            f"{found['sources']:,} source sentences do. Scores on these overstate how "
-            "well new text is translated."
+            f"{split}: of {counted(lines, 'pair')}, {pairs} in train, and {sources}. "
+            "Scores on these overstate how well new text is translated."
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.counted import counted
 from t2t_keras.data.bpe_dropout import BpeDropout, BpeDropoutSampler, check_merges
 from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.examples import tokenize_pairs
@@ -187,7 +188,8 @@ def _report_shortfall(
     for side, tokenizer in sides.items():
         if tokenizer.vocab_size < vocab_size:
             text = f"{side} text".strip()
-            report(f"The {text} yields no more than {tokenizer.vocab_size:,} tokens.")
+            tokens = counted(tokenizer.vocab_size, "token")
+            report(f"The {text} yields no more than {tokens}.")
 
 
 def _prepare_split(
@@ -210,7 +212,7 @@ def _prepare_split(
             yield from sampler.id_pairs(chunk) if sampler else chunk.id_pairs()
             kept += len(chunk.source_text)
             if time.monotonic() - reported > _REPORT_SECONDS:
-                report(f"{split}: kept {kept:,} pairs so far")
+                report(f"{split}: kept {counted(kept, 'pair')} so far")
                 reported = time.monotonic()
 
     def texts() -> Iterator[tuple[str, str]]:
@@ -233,10 +235,11 @@ def _prepare_split(
     )
     removed = split_filter.removed
     causes = ", ".join(f"{count:,} {cause}" for cause, count in removed.items())
-    times = f" {segmentations} times" if sampler else ""
+    times = f" {counted(segmentations, 'time')}" if sampler else ""
     report(
-        f"{split}: kept {kept // segmentations:,} pairs{times} ({source_tokens:,} "
-        f"source and {target_tokens:,} target tokens); removed {causes}"
+        f"{split}: kept {counted(kept // segmentations, 'pair')}{times} "
+        f"({source_tokens:,} source and {counted(target_tokens, 'target token')}); "
+        f"removed {causes}"
     )
     return {
         "pairs": kept,
@@ -302,7 +305,7 @@ class PreparedData:
         expected = self.manifest["splits"].get(split, {}).get("pairs", 0)
         if len(examples) != expected:
             raise UserError(
-                f"{self.data_dir} has {len(examples):,} pairs of {split}, its "
+                f"{self.data_dir} has {counted(len(examples), 'pair')} of {split}, its "
                 f"{MANIFEST} counts {expected:,}: they were not written together. Run "
                 "t2t-prepare again."
             )

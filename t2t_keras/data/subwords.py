@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from t2t_keras.counted import counted
 from t2t_keras.data.normalization import (
     DEFAULT_NORMALIZATION,
     normalize,
@@ -152,8 +153,8 @@ def _why_not(vocab_size: int, error: RuntimeError, characters: set[str]) -> str:
     if vocab_size < least:
         return (
             f"A vocabulary of {vocab_size} tokens is too small for this text and its "
-            f"{len(characters)} different characters. Set --vocab_size to at least "
-            f"{least}."
+            f"{counted(len(characters), 'different character')}. Set --vocab_size to "
+            f"at least {least}."
         )
     return (
         f"No vocabulary of {vocab_size} tokens can be learned from this text: {error}. "
@@ -245,7 +246,7 @@ class WordPieceTokenizer(Tokenizer):
         if not counts or vocab_size < characters + len(cls._SPECIAL):
             raise UserError(
                 f"No vocabulary of {vocab_size} tokens can be learned from this text: "
-                f"it has {characters} characters. Try another --vocab_size."
+                f"it has {counted(characters, 'character')}. Try another --vocab_size."
             )
         # The learner's time grows with the number of distinct words, most of which
         # occur once or twice in a large corpus and hardly sway it.

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from t2t_keras.counted import counted
 from t2t_keras.data.lines import read_lines
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
@@ -132,7 +133,7 @@ def _tree(texts: list[str], children: list[Tree], place: str) -> Tree:
         return Tree(texts[0], (), texts[1])
     raise UserError(
         f"{place}: a bracket holds a label and then either a word or other brackets. "
-        f"Received: {' '.join(texts)!r} and {len(children)} brackets"
+        f"Received: {' '.join(texts)!r} and {counted(len(children), 'bracket')}"
     )
 
 

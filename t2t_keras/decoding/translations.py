@@ -14,12 +14,13 @@ class Translation(NamedTuple):
 
     Attributes:
         text: The translation; empty where there is none.
-        score: Log-probability over length penalty; 0 where there is no translation.
+        score: Log-probability over length penalty; None where nothing was searched
+            for or found, as no score was computed.
         status: A word of `status`.
     """
 
     text: str
-    score: float
+    score: float | None
     status: str = "ok"
 
 
@@ -68,5 +69,5 @@ def read_hypotheses(
             for text, score, tokens, each in zip(*row, strict=True)
             if score > NO_HYPOTHESIS
         ]
-        rows.append(hypotheses or [Found(Translation("", 0.0, status))])
+        rows.append(hypotheses or [Found(Translation("", None, status))])
     return rows

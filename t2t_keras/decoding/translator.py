@@ -159,7 +159,7 @@ class Translator:
         status = self._text_search.with_prefix(status, prefix.status)
         stated = [value.decode() for value in status.numpy()]
         self.truncated += stated.count(TOO_LONG)
-        results = [[Found(Translation("", 0.0, value))] for value in stated]
+        results = [[Found(Translation("", None, value))] for value in stated]
         # A sentence draws the same whatever else is translated with it.
         seeds = np.arange(self._drawn, self._drawn + len(stated), dtype=np.int32)
         self._drawn += len(stated)

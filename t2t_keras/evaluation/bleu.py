@@ -14,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
+from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
 from t2t_keras.extras import require_extra
@@ -157,7 +158,8 @@ def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None
     if len(hypotheses) != len(references) or not references:
         raise UserError(
             "Scoring needs as many hypotheses as references, and at least one. "
-            f"Received: {len(hypotheses)} hypotheses and {len(references)} references"
+            f"Received: {counted(len(hypotheses), 'hypothesis', 'hypotheses')} and "
+            f"{counted(len(references), 'reference')}"
         )
 
 
@@ -202,7 +204,8 @@ def score_translations(
         result = metric.corpus_score(edit(hypotheses), [edit(references)])
         signature = _signature(flavour, lang, metric.get_signature())
         lengths = (
-            f"{result.sys_len:,} tokens for {result.ref_len:,}, brevity {result.bp:.3f}"
+            f"{counted(result.sys_len, 'token')} for {result.ref_len:,}, "
+            f"brevity {result.bp:.3f}"
             if isinstance(result, BLEUScore)
             else ""
         )

@@ -9,6 +9,7 @@ import collections
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from t2t_keras.counted import counted
 from t2t_keras.data.trees import Tree, brackets
 from t2t_keras.errors import UserError
 
@@ -52,7 +53,7 @@ class BracketScore(NamedTuple):
         return (
             f"F1 {self.f1:.2f}  precision {self.precision:.2f}  recall "
             f"{self.recall:.2f}  exact {100 * self.exact / self.sentences:.2f}  "
-            f"(labelled brackets, COLLINS.prm, {self.sentences:,} sentences)"
+            f"(labelled brackets, COLLINS.prm, {counted(self.sentences, 'sentence')})"
         )
 
 

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from t2t_keras.counted import counted
+
 
 class Perplexity(NamedTuple):
     """How surprised a model is at given translations.
@@ -56,8 +58,8 @@ class Perplexity(NamedTuple):
             return "perplexity: no reference was scored"
         return (
             f"perplexity {self.per_token:.2f} per token, {self.per_word:.2f} per word  "
-            f"({self.tokens:,} tokens and {self.words:,} words of the references, ends "
-            "included)"
+            f"({counted(self.tokens, 'token')} and {counted(self.words, 'word')} of "
+            "the references, ends included)"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
+from t2t_keras.counted import counted
 from t2t_keras.server.memory import READING
 from t2t_keras.server.offload import LARGE, SMALL
 from t2t_keras.server.serving_errors import ServingError
@@ -51,7 +52,8 @@ class Admission:
             ServingError: If there are too many.
         """
         if self._requests >= self.max_requests:
-            raise _exhausted(f"More than {self.max_requests:,} requests at once")
+            requests = counted(self.max_requests, "request")
+            raise _exhausted(f"More than {requests} at once")
         self._requests += 1
         try:
             with self.bytes() as hold:

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  An export's operations are registered by it.
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
+from t2t_keras.counted import counted
 from t2t_keras.server.serving_errors import ServingError, invalid, shown
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -227,15 +228,16 @@ def check_shape(name: str, info: TensorInfo, shape: Sequence[int]) -> None:
         )
 
 
-def check_rows(rows: Iterable[int], max_rows: int) -> None:
+def check_rows(given: Iterable[int], max_rows: int) -> None:
     """Holds the first axes of the inputs of a request to a limit.
 
     Raises:
         ServingError: If one is longer.
     """
-    most = max(rows, default=0)
+    most = max(given, default=0)
     if most > max_rows:
-        raise invalid(f"A request has at most {max_rows} rows. Received: {most}")
+        rows = counted(max_rows, "row")
+        raise invalid(f"A request has at most {rows}. Received: {most}")
 
 
 def _shown(shape: tf.TensorShape) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
+from t2t_keras.counted import counted
 from t2t_keras.server.protobuf_limits import read_varint
 from t2t_keras.server.saved_model import MOST_AXES, Arrays
 from t2t_keras.server.serving_errors import ServingError, invalid, shown
@@ -231,7 +232,7 @@ def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
         if start + sum(lengths) != len(content):
             raise IndexError
     except IndexError:
-        why = f"the content is not that of {size:,} strings"
+        why = f"the content is not that of {counted(size, 'string')}"
         raise _wrong(layout, why) from None
     strings = []
     for length in lengths:

@@ -19,6 +19,7 @@ from tensorflow_serving.apis import (
 )
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
+from t2t_keras.counted import counted
 from t2t_keras.server.example_list import EXAMPLES_INPUT
 from t2t_keras.server.offload import offload
 from t2t_keras.server.predictor import Predictor
@@ -223,6 +224,6 @@ def _check(
     if array.ndim not in ranks or len(array) != number or array.dtype != dtype:
         kind = "string" if dtype.hasobject else dtype.name
         raise invalid(
-            f"Output {name} is to be {kind}, for {number:,} Examples. It is "
+            f"Output {name} is to be {kind}, for {counted(number, 'Example')}. It is "
             f"{array.dtype.name}, of the shape {list(array.shape)}."
         )

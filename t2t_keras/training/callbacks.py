@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t_keras.counted import counted
 from t2t_keras.training.arrays import variable_arrays
 from t2t_keras.training.checkpoints import LARGER_IS_BETTER, CheckpointStore
 from t2t_keras.training.metrics import perplexity_of
@@ -216,8 +217,8 @@ class SkippedSteps(keras.callbacks.Callback):
         if self.in_a_row > self._most:
             dumped = self._dump(epoch, number)
             raise NonFiniteGradientsError(
-                f"{self.in_a_row} steps in a row had gradients that are not finite, "
-                f"the last of them {where}. Its batch is in {dumped}. Lower "
+                f"{counted(self.in_a_row, 'step')} in a row had gradients that are not "
+                f"finite, the last of them {where}. Its batch is in {dumped}. Lower "
                 "--learning_rate, or set --clip_norm."
             )
 

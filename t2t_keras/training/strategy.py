@@ -49,7 +49,9 @@ def make_strategy(
     cluster = _cluster(workers, worker_index)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and devices > len(gpus):
-        raise UserError(f"There are {len(gpus)} GPUs. Received: devices={devices}")
+        raise UserError(
+            f"This machine has fewer GPUs: {len(gpus)}. Received: devices={devices}"
+        )
     number = devices or max(1, len(gpus))
     if strategy == "auto":
         strategy = "multi_worker" if cluster else "mirrored" if number > 1 else "one"

@@ -55,9 +55,9 @@ def test_translations_have_text_score_and_status(connect):
     sentences = ["a b", "", "long one", "\ud800", "\0 ü\u2028"]
     (plain, empty, long, invalid, odd) = client.translate(sentences)
     assert plain == [Translation("A B", float(np.float32(-0.3)), "ok")]
-    assert empty == [Translation("", 0.0, "empty")]
+    assert empty == [Translation("", None, "empty")]
     assert (long[0].text, long[0].status) == ("LONG ONE", "too_long")
-    assert invalid == [Translation("", 0.0, "invalid_utf8")]
+    assert invalid == [Translation("", None, "invalid_utf8")]
     assert odd[0].text == "\0 Ü\u2028"
     assert client.translate([]) == []
     with pytest.raises(ValueError, match="A list of sentences"):
@@ -71,7 +71,7 @@ def test_all_hypotheses_without_those_that_are_none(connect):
             Translation("A", float(np.float32(-0.1)), "ok"),
             Translation("A!", float(np.float32(-0.7)), "ok"),
         ],
-        [Translation("", 0.0, "empty")],
+        [Translation("", None, "empty")],
     ]
 
 
@@ -206,7 +206,7 @@ def test_an_older_export_of_a_broken_model_is_told_by_its_scores():
         "status": ["ok", "ok"],
     }
     broken, whole = read_answer("server", outputs, 2, n_best=False)
-    assert broken == [("", 0.0, "model_error")]
+    assert broken == [("", None, "model_error")]
     assert whole == [("B", -0.5, "ok")]
 
 

@@ -57,7 +57,7 @@ def toy():
 
 
 def failed(status):
-    return [Translation("", 0.0, status)]
+    return [Translation("", None, status)]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -73,7 +73,8 @@ def test_each_sentence_has_one_answer_that_says_so(toy, mode):
     # The same graph of a whole model.
     found = translator.translate(LINES)
     assert [row[0].status for row in found] == ["ok", "empty", "ok", "ok"]
-    assert all(np.isfinite(one.score) for row in found for one in row)
+    assert [row[0].score is None for row in found] == [False, True, False, False]
+    assert all(np.isfinite(row[0].score) for row in found if row[0].text)
 
 
 def test_prefixes_details_and_scores_say_so_too(toy):

@@ -256,7 +256,7 @@ def test_what_is_no_text_has_a_status(translator):
     lines = ["the dog", "the \udcffdog", "\ud800"]
     found = translator.translate(lines)
     assert found[0][0].status == "ok"
-    assert found[1:] == [[("", 0.0, "invalid_utf8")]] * 2
+    assert found[1:] == [[("", None, "invalid_utf8")]] * 2
     by_prefix = translator.translate(["the dog", "the dog"], ["\udcff", "no"])
     assert [row[0].status for row in by_prefix] == ["invalid_utf8", "ok"]
     scored = translator.score(["the", "\udcff", "the"], ["\udcff", "the", "the"])

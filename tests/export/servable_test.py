@@ -86,7 +86,7 @@ def test_a_process_without_this_project_gets_what_translate_gives(subword, tmp_p
     for answer in json.loads(process.stdout):
         assert answer["translation"][:-2] == [best.text for best, *_ in expected]
         assert answer["status"][:-2] == [best.status for best, *_ in expected]
-        scores = [best.score for best, *_ in expected]
+        scores = [best.score or 0.0 for best, *_ in expected]
         np.testing.assert_allclose(answer["score"][:-2], scores, rtol=1e-5, atol=1e-5)
         assert answer["status"][-2:] == ["invalid_utf8"] * 2
         assert answer["translation"][-2:] == ["", ""]
@@ -219,7 +219,7 @@ def test_small_weights_halve_the_file_and_keep_the_computation(dtype, toy, tmp_p
         variable.assign(tf.cast(tf.cast(variable.value, dtype), variable.dtype))
     expected = exported.translator(rounded, tokenizers).translate(exported.LINES[:8])
     np.testing.assert_allclose(
-        small["score"], [best.score for best, *_ in expected], rtol=1e-5
+        small["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
     )
 
 
@@ -245,7 +245,7 @@ def test_an_ensemble_is_one_model(toy, tmp_path):
     together = exported.translator([toy[0], other], tokenizers)
     expected = together.translate(exported.LINES[:6])
     np.testing.assert_allclose(
-        found["score"], [best.score for best, *_ in expected], rtol=1e-5
+        found["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
     )
 
 

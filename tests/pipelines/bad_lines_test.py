@@ -66,7 +66,18 @@ def test_translate_goes_on_after_an_invalid_line(work, tmp_path):
     assert [entry["source"] for entry in entries] == [
         *("red one", "bl\ufffdue", "", "old \x00new\rtwo\u2028three", "big")
     ]
-    assert [entry["hypotheses"][0]["text"] for entry in entries] == lines[:5]
+    hypotheses = [entry["hypotheses"][0] for entry in entries]
+    assert [one["text"] for one in hypotheses] == lines[:5]
+    # What was not searched for has no score, rather than that of certainty.
+    is_scored = [True, False, False, True, True]
+    assert [one["score"] is not None for one in hypotheses] == is_scored
+    for flags, column in ((["--n_best=2"], 1), (["--print_scores"], 0)):
+        files = [f"--input={work}/source", "--beam_size=2", *flags]
+        shown = command.stage("translate", model, *files, status=2).stdout
+        rows = [line.split("\t") for line in shown.split("\n")[:-1]]
+        empty = [row for row in rows if row[-1] == ""]
+        assert [row[column] for row in empty] == ["", ""]
+        assert all(float(row[column]) < 0 for row in rows if row[-1])
     many = b"\xff\n" * 30 + b"red\n"
     told = command.stage("translate", model, status=2, stdin=many)
     assert told.stdout.count("\n") == 31
@@ -80,7 +91,7 @@ def test_score_has_a_line_for_each_pair(work):
     done = command.stage("score", model, *files, status=2)
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert rows[1] == rows[4] == ["", "", "invalid_utf8"]
-    assert rows[2] == ["0.0000", ""]
+    assert rows[2] == ["", "", "empty"]
     for total, each in (rows[0], rows[3]):
         assert float(total) == pytest.approx(sum(map(float, each.split())), abs=1e-2)
     assert f"error: {work}/source:2: invalid UTF-8: not scored.\n" in done.stderr
@@ -113,7 +124,7 @@ def test_long_lines_are_cut_wherever_they_come(work):
     first, second, _ = (line.split("\t") for line in done.stdout.splitlines())
     assert (len(first[1].split()), first[2]) == (1024, "too_long")
     assert len(second) == 2
-    cut = "1 lines were longer than 1,024 tokens and were "
+    cut = "1 line was longer than 1,024 tokens and "
     assert cut + "scored up to there.\n" in done.stderr
     files = [f"--source={work}/long", f"--reference={work}/long"]
     done = command.stage("evaluate", model, *files, "--max_output_tokens=9")
@@ -137,18 +148,23 @@ def test_a_broken_model_costs_no_line(work):
     told = f"{BROKEN}Not translated: lines 1, 3.\n"
     for flags, output in (
         ([], "\n\n\n"),
-        (["--n_best=2"], "1\t0.0000\t\n2\t0.0000\t\n3\t0.0000\t\n"),
+        (["--n_best=2"], "1\t\t\n2\t\t\n3\t\t\n"),
+        (["--print_scores"], "\t\n\t\n\t\n"),
         (["--sample", "--beam_size=1"], "\n\n\n"),
     ):
         done = command.stage("translate", *model, *flags, status=1)
         assert done.stdout == output
         assert done.stderr == told
     shown = command.stage("translate", *model, "--output_format=json", status=1).stdout
-    assert [json.loads(line)["status"] for line in shown.splitlines()] == [
+    entries = [json.loads(line) for line in shown.splitlines()]
+    assert [entry["status"] for entry in entries] == [
         *("model_error", "empty", "model_error")
     ]
+    assert [one["score"] for entry in entries for one in entry["hypotheses"]] == (
+        [None] * 3
+    )
     done = command.stage("score", *model, f"--translations={work}/whole", status=1)
-    assert done.stdout == "\t\tmodel_error\n0.0000\t\n\t\tmodel_error\n"
+    assert done.stdout == "\t\tmodel_error\n\t\tempty\n\t\tmodel_error\n"
     assert f"{BROKEN}Not scored: lines 1, 3.\n" in done.stderr
 
 

@@ -17,15 +17,17 @@ def main(arguments):
         if arguments:
             with input_output.open_output(*arguments) as output:
                 output.write(b"a result\\n")
+                output.flush()  # As a stage does that is awaited.
         else:
             print("a result")
 stage.run(main, "__main__", takes_arguments=True)
 """
-CLOSED = "a message\nerror: Standard output is closed: give --output=FILE.\n"
-UNWRITABLE = "a message\nerror: Standard output cannot be written to: {}.\n"
+CLOSED = "error: Standard output is closed: send it to a file or to /dev/null.\n"
+FULL = "error: {} cannot be written to: No space left on device.\n"
+MESSAGE = "a message\n"
 
 
-def run(directory, redirections, *arguments):
+def run(directory, redirections, *arguments, unbuffered=""):
     """Runs the stage by a shell that redirects its streams; returns the process."""
     return subprocess.run(
         [
@@ -36,7 +38,7 @@ def run(directory, redirections, *arguments):
         capture_output=True,
         input="",
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": ""},
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
 
 
@@ -46,15 +48,18 @@ def run(directory, redirections, *arguments):
         ("<&-", [], 0, "a result\n", "a message\n"),
         ("2>&-", [], 0, "a result\n", ""),
         ("2>/dev/full", [], 0, "a result\n", ""),
-        (">&-", [], 1, "", UNWRITABLE.format("Bad file descriptor")),
-        (">/dev/full", [], 1, "", UNWRITABLE.format("No space left on device")),
-        (">&-", ["-"], 2, "", CLOSED),
-        (">&-", ["/dev/stdout"], 2, "", CLOSED),
+        (">&-", [], 2, "", MESSAGE + CLOSED),
+        (">&-", ["-"], 2, "", MESSAGE + CLOSED),
+        (">&-", ["/dev/stdout"], 2, "", MESSAGE + CLOSED),
+        (">/dev/full", [], 1, "", MESSAGE + FULL.format("Standard output")),
+        (">/dev/full", ["-"], 1, "", MESSAGE + FULL.format("Standard output")),
+        ("", ["/dev/full"], 1, "", MESSAGE + FULL.format("/dev/full")),
         (">&-", ["file"], 0, "", "a message\n"),
-        (">&-", ["--help"], 1, "", UNWRITABLE[10:].format("Bad file descriptor")),
+        (">&-", ["--help"], 2, "", CLOSED),
+        (">/dev/full", ["--help"], 1, "", FULL.format("Standard output")),
         ("2>&-", ["--unknown"], 2, "", ""),
         ("2>/dev/full", ["--unknown"], 2, "", ""),
-        ("<&- >&- 2>&-", [], 1, "", ""),
+        ("<&- >&- 2>&-", [], 2, "", ""),
         ("<&- >&- 2>&-", ["file"], 0, "", ""),
     ],
 )
@@ -68,6 +73,24 @@ def test_closed_streams_lose_no_result_and_reach_no_file(
     files = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert files.pop("opened", "") == ""
     assert files == ({"file": "a result\n"} if arguments == ["file"] else {})
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_error_of_writing_names_what_cannot_be_written(unbuffered, tmp_path):
+    for arguments in ([], ["-"]):
+        process = run(tmp_path, ">/dev/full", *arguments, unbuffered=unbuffered)
+        expected = MESSAGE + FULL.format("Standard output")
+        assert (process.returncode, process.stderr) == (1, expected)
+    # A limit of the size of files, as a full disk cannot be had.
+    limited = [
+        *("sh", "-c", 'ulimit -f 1; exec "$@"', "sh"),
+        *(sys.executable, "-c", _STAGE.replace("a result", "a" * 2000), "out"),
+    ]
+    process = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 1
+    expected = f"error: {tmp_path / 'out'} cannot be written to: File too large.\n"
+    assert process.stderr == MESSAGE + expected
+    assert [path.name for path in tmp_path.iterdir()] == ["opened"]
 
 
 def test_output_to_a_file_of_the_shell_is_appended(tmp_path):

@@ -136,7 +136,7 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
         "--beam_size=2",
     )
     assert done.stdout == ""
-    assert "2 trees were malformed and have been repaired." in done.stderr
+    assert "2 trees were malformed, and repaired." in done.stderr
     found = [" ".join(tree.words()) for tree in read_trees(output)]
     assert found == source.read_text().splitlines()
 

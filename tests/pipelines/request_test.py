@@ -61,8 +61,7 @@ def test_both_protocols_write_the_same(flags, model, tmp_path):
         assert text == "".join(f"{line.upper()}\n" for line in lines)
         assert process.stdout == ""
         assert process.stderr == (
-            "1 lines were longer than the model takes and were translated up to there."
-            "\n"
+            "1 line was longer than the model takes and translated up to there.\n"
         )
         assert not model.failures
 
@@ -74,7 +73,7 @@ def test_all_hypotheses_as_text_and_as_json(flags, model):
     assert process.stdout.splitlines() == [
         "1\t-0.1000\tA",
         "1\t-0.7000\tA!",
-        "2\t0.0000\t",
+        "2\t\t",
         "3\t-0.1000\tB",
         "3\t-0.7000\tB!",
     ]
@@ -100,7 +99,7 @@ def test_all_hypotheses_as_text_and_as_json(flags, model):
                 {"text": "Ü!", "score": -0.7},
             ],
         },
-        {"source": "", "status": "empty", "hypotheses": [{"text": "", "score": 0.0}]},
+        {"source": "", "status": "empty", "hypotheses": [{"text": "", "score": None}]},
     ]
 
 

@@ -78,7 +78,7 @@ def test_it_answers_as_the_translator_does(both, toy):
     assert answer["outputs"]["translation"] == [best.text for best, *_ in expected]
     assert answer["outputs"]["status"] == [best.status for best, *_ in expected]
     assert answer["outputs"]["score"] == pytest.approx(
-        [best.score for best, *_ in expected], rel=1e-4, abs=1e-6
+        [best.score or 0.0 for best, *_ in expected], rel=1e-4, abs=1e-6
     )
     _, rows = both.get("/v1/models/words:predict", {"instances": SENTENCES})
     texts = [row["translation"] for row in rows["predictions"]]

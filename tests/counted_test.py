@@ -1,0 +1,44 @@
+"""Messages agree with the numbers in them."""
+
+import sys
+
+import pytest
+
+from t2t_keras.counted import counted
+from t2t_keras.data.overlap import Overlap
+from t2t_keras.decoding import status
+from t2t_keras.pipelines.outcomes import Outcomes
+
+
+def test_a_noun_agrees_with_its_number():
+    assert [counted(number, "line") for number in (0, 1, 2, 3000)] == [
+        *("0 lines", "1 line", "2 lines", "3,000 lines")
+    ]
+    assert counted(1, "hypothesis", "hypotheses") == "1 hypothesis"
+    assert counted(2, "line was", "lines were") == "2 lines were"
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (1, "1 line was longer than 9 tokens and translated up to there."),
+        (2, "2 lines were longer than 9 tokens and translated up to there."),
+    ],
+)
+def test_what_is_told_of_lines_agrees_with_their_number(number, expected, capsys):
+    outcomes = Outcomes("file", "translated", "9 tokens")
+    outcomes.add([status.TOO_LONG] * number)
+    assert outcomes.tell() == 0
+    assert capsys.readouterr().err == f"{expected}\n"
+
+
+def test_what_is_told_of_an_overlap_agrees_with_its_numbers():
+    overlap = Overlap()
+    overlap.add("dev", [("a", "b")])
+    assert len(list(overlap.watch([("a", "b")]))) == 1
+    told = "dev: of 1 pair, 1 also occurs in train, and 1 source sentence does. "
+    assert overlap.note("dev").startswith(told)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
