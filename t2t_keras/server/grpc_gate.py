@@ -94,7 +94,16 @@ class Gate(grpc.aio.ServerInterceptor):
                     # What answers Examples is as large as they are, or less.
                     response = await offload(size, response.SerializeToString)
                 hold(len(response))
-                await self._write(response, context)
+                writing = asyncio.ensure_future(context.write(response))
+                del response
+                try:
+                    await asyncio.wait([writing], timeout=self._timeout)
+                except asyncio.CancelledError:
+                    writing.cancel()
+                    raise
+            # What a client does not take counts no longer, but is kept until the client
+            # takes it or leaves: meanwhile gRPC accepts no status in its place.
+            await writing
         except grpc.aio.AbortError:
             raise
         except Exception as error:
@@ -133,16 +142,6 @@ class Gate(grpc.aio.ServerInterceptor):
         if content is grpc.aio.EOF:
             raise invalid("The call ended without a message.")
         return content
-
-    async def _write(self, response: bytes, context: grpc.aio.ServicerContext) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                await context.write(response)
-        except TimeoutError:
-            raise ServingError(
-                grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"The answer was not taken within {self._timeout:g} s.",
-            ) from None
 
     def _parsed(self, handler: Any, content: bytes) -> Any:
         self._admission.check_reading(len(content))

@@ -70,8 +70,11 @@ class HttpPolicy:
         if refusal:
             await _answer(send_more, 403, {"error": refusal})
         elif scope["method"] == "OPTIONS" and self._allow_origins:
-            is_page = headers.get("origin", "").startswith(("http://", "https://"))
-            await _answer(send_more, 200 if is_page else 400, {})
+            if headers.get("origin"):
+                await _answer(send_more, 200, {})
+            else:
+                error = "A page that asks what it may do names its site in Origin."
+                await _answer(send_more, 400, {"error": error})
         else:
             await self._app(scope, receive, send_more)
 
@@ -86,10 +89,18 @@ class HttpPolicy:
         origin = headers.get("origin")
         if origin is None or self._allow_origins or self._is_own(origin, host):
             return None
+        of_all = "--rest_api_enable_cors_support allows the pages of all sites."
+        name = _site(origin)
+        if name is None:
+            return (
+                f"The request comes from a page that belongs to no site (Origin: "
+                f"{origin[:200]!r}), such as a file or a frame in a sandbox. Open the "
+                f"server's own page instead; {of_all}"
+            )
         return (
-            f"Pages of {origin[:200]!r} may not use this server. Allow them with "
-            "--allowed_hosts=NAME, or those of all sites with "
-            "--rest_api_enable_cors_support."
+            f"Pages of {origin[:200]!r} may not use this server. If that is where its "
+            f"own page is, behind a proxy, start it with --allowed_hosts={name[:200]}; "
+            f"{of_all}"
         )
 
     def _may_be_called(self, host: str) -> bool:
@@ -105,15 +116,20 @@ class HttpPolicy:
         )
 
     def _is_own(self, origin: str, host: str) -> bool:
-        try:
-            site = urlsplit(origin)
-            name = site.hostname
-        except ValueError:
-            return False
-        if site.scheme not in ("http", "https") or not name:
+        name = _site(origin)
+        if name is None:
             return False
         # A proxy may have put its own name for the server into Host.
-        return site.netloc.lower() == host.lower() or self._is_allowed(name)
+        return urlsplit(origin).netloc.lower() == host.lower() or self._is_allowed(name)
+
+
+def _site(origin: str) -> str | None:
+    """Returns the name or address in an Origin header, or None if it is of no site."""
+    try:
+        site = urlsplit(origin)
+        return site.hostname if site.scheme in ("http", "https") else None
+    except ValueError:
+        return None
 
 
 def _name(host: str) -> str | None:

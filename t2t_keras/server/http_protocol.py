@@ -1,6 +1,7 @@
 """HTTP on one connection, within limits of time and of pieces."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ _HEAD_SECONDS = 10.0
 _STALL_SECONDS = 60.0
 _CLOSE_SECONDS = 10.0
 _MOST_HEAD_BYTES = 1 << 14
+_MOST_TOLD = 200
 _FREE_CHUNKS, _BYTES_PER_CHUNK = 1000, 64
 
 
@@ -20,7 +22,8 @@ class HttpProtocol(H11Protocol):
     """Ends connections on which a request does not come, or an answer does not go.
 
     A client that has sent its requests and closes its side alone is still answered. It
-    cannot be told from one that has closed both, until something is sent to it.
+    cannot be told from one that has closed both, until something is sent to it. If it
+    closes its side in the middle of a request, it is told that the request is cut off.
 
     Args:
         connection: Which is told whether it is idle.
@@ -29,7 +32,7 @@ class HttpProtocol(H11Protocol):
 
     def __init__(self, connection: Connection, **options: Any) -> None:
         super().__init__(**options)
-        self.conn = _FewChunks(h11.SERVER, _MOST_HEAD_BYTES)
+        self.conn: _FewChunks = _FewChunks(h11.SERVER, _MOST_HEAD_BYTES)
         self._connection = connection
         self._late, self._stalled = _Timer(self.loop), _Timer(self.loop)
         self._is_half_closed = False
@@ -54,21 +57,41 @@ class HttpProtocol(H11Protocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Tells whether to keep the other side open, which TLS does not allow."""
         self._is_half_closed = self._is_answering() and self.scheme != "https"
+        if not self._is_half_closed:
+            self._refuse_cut_off()
         return self._is_half_closed
 
     def on_response_complete(self) -> None:
         """Waits for the next request, or begins it."""
         super().on_response_complete()
         self._tell_whether_idle()
-        if self._is_half_closed and self.cycle.response_complete:
+        if self._is_half_closed and not self._is_answering():
+            self._refuse_cut_off()
             self._close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is no HTTP, unless an answer is under way."""
-        if self.cycle and self.cycle.response_started:
+        """Refuses what is no HTTP, unless an answer is under way.
+
+        Args:
+            msg: What is wrong, if the parser has not said it.
+        """
+        if not self._may_answer():
             self.transport.abort()
-        else:
-            super().send_400_response(msg)
+            return
+        error = f"Malformed request: {self.conn.problem or msg}"
+        content = json.dumps({"error": error}).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(content)).encode()),
+            (b"connection", b"close"),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=content),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Gives the client a while to read what there is."""
@@ -92,6 +115,18 @@ class HttpProtocol(H11Protocol):
         self._stalled.stop()
         super().connection_lost(exc)
 
+    def _refuse_cut_off(self) -> None:
+        """Answers a request of which no more will come."""
+        has_part = self.conn.their_state is h11.SEND_BODY or (
+            self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
+        )
+        if has_part and self._may_answer():
+            self.send_400_response("the connection was closed before its end")
+
+    def _may_answer(self) -> bool:
+        """Tells whether the request that is being read has no answer yet."""
+        return self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
+
     def _is_answering(self) -> bool:
         cycle = self.cycle
         return bool(cycle and not cycle.response_complete and not cycle.more_body)
@@ -109,12 +144,24 @@ class HttpProtocol(H11Protocol):
 
 
 class _FewChunks(h11.Connection):
-    """Refuses bodies of many small chunks: each takes as long as a thousand bytes."""
+    """Refuses bodies of many small chunks: each takes as long as a thousand bytes.
 
+    Attributes:
+        problem: What is wrong with what was received, or None.
+    """
+
+    problem: str | None = None
     _chunks = _bytes = 0
 
     def next_event(self) -> Any:
-        event = super().next_event()
+        try:
+            return self._checked(super().next_event())
+        except h11.RemoteProtocolError as error:
+            # Some quote what was sent, of any length.
+            self.problem = str(error)[:_MOST_TOLD]
+            raise
+
+    def _checked(self, event: Any) -> Any:
         if isinstance(event, h11.Request):
             self._chunks = self._bytes = 0
         elif isinstance(event, h11.Data):

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import grpc
 import numpy as np
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -111,7 +112,8 @@ class RestApi:
                     self._guarded(self._model),
                     methods=["GET", "POST", "PUT", "DELETE", "PATCH"],
                 ),
-            ]
+            ],
+            exception_handlers={HTTPException: _not_allowed},
         )
 
     def _guarded(
@@ -272,6 +274,15 @@ class RestApi:
             hold(len(part))
             content += part
         return content
+
+
+async def _not_allowed(request: Request, error: Exception) -> Response:
+    """Refuses a method that no path of the port knows, and says what this one takes."""
+    raw = request.scope.get("raw_path", b"").decode("ascii", "replace")
+    match = _MODEL.fullmatch(raw)
+    allowed = "POST" if match and match["verb"] else "GET"
+    message = f"{request.method[:20]} is not allowed for {raw[:200]}, but {allowed} is."
+    return JSONResponse({"error": message}, 405, headers={"Allow": allowed})
 
 
 class _TooLarge(ServingError):

@@ -62,7 +62,10 @@ class Running:
 
     def channel(self):
         """Opens a connection of its own."""
-        options = [("grpc.use_local_subchannel_pool", 1)]
+        options = [
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_receive_message_length", -1),
+        ]
         return grpc.aio.insecure_channel(self.address, options)
 
     async def ask(self, token=None):
@@ -174,11 +177,19 @@ def test_an_answer_that_is_not_taken_is_let_go():
         call = channel.stream_stream(PREDICT)()
         await call.write(REQUEST.SerializeToString())
         await call.done_writing()
-        while not running.admission._bytes:
+        held = []
+        while not held or held[-1]:
+            if running.admission._bytes or held:
+                held.append(running.admission._bytes)
             await asyncio.sleep(0.01)
-        while running.admission._bytes:
-            await asyncio.sleep(0.01)
-        call.cancel()
+        # The answer was held, nobody took it, and all of it was let go.
+        assert max(held) >= running.service.repeat
+        running.service.repeat = 1
+        assert await running.ask() == "echo"
+        # It can be taken still.
+        assert len(await call.read()) > max(held) - 1000
+        assert await call.read() == grpc.aio.EOF
+        assert await call.code() == grpc.StatusCode.OK
 
     serve(test, timeout=1)
 

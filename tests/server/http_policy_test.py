@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 
 import pytest
@@ -90,6 +91,29 @@ def test_only_pages_of_the_server_itself_may_use_it(origin, status):
     assert (answer[0], answer[1]["access-control-allow-origin"]) == (200, "*")
 
 
+@pytest.mark.parametrize(
+    "origin", ["null", "file://", "https://evil.example", "http://localhost:3000"]
+)
+def test_what_a_refusal_of_a_page_advises_works(origin):
+    headers = {"host": "localhost:8501", "origin": origin}
+    _, _, body = ask(headers)
+    advised = re.findall(r"--(\w+)(?:=([^\s;]+))?", body["error"])
+    tried = []
+    for flag, value in advised:
+        options = {
+            "allowed_hosts": {"allowed_hosts": [value]},
+            "rest_api_enable_cors_support": {"allow_origins": True},
+        }[flag]
+        assert ask(headers, **options)[0] == 200
+        if flag != "allowed_hosts":
+            # Before JSON is sent, a browser asks.
+            status, found, _ = ask(headers, method="OPTIONS", **options, status=405)
+            assert (status, found["access-control-allow-origin"]) == (200, "*")
+        tried.append(flag)
+    expected = ["allowed_hosts", "rest_api_enable_cors_support"]
+    assert tried == expected[0 if "//" in origin and "file" not in origin else 1 :]
+
+
 def test_a_browser_may_ask_first_where_all_sites_are_allowed():
     headers = {"host": "localhost", "origin": "https://a.example"}
     status, found, _ = ask(headers, method="OPTIONS", allow_origins=True, status=405)
@@ -97,7 +121,8 @@ def test_a_browser_may_ask_first_where_all_sites_are_allowed():
     assert "POST" in found["access-control-allow-methods"]
     assert "Content-Type" in found["access-control-allow-headers"]
     del headers["origin"]
-    assert ask(headers, method="OPTIONS", allow_origins=True)[0] == 400
+    status, _, body = ask(headers, method="OPTIONS", allow_origins=True)
+    assert (status, "Origin" in body["error"]) == (400, True)
     assert ask(headers, method="OPTIONS", status=405)[0] == 405
 
 

@@ -1,6 +1,7 @@
 """The HTTP server below the REST API: its sockets and connections."""
 
 import asyncio
+import json
 import socket
 import sys
 
@@ -61,17 +62,69 @@ def test_a_client_that_closes_its_side_alone_gets_its_answers():
     assert answers.index(b"/1") < answers.index(b"/2")
 
 
-def test_a_client_that_closes_within_a_request_is_not_waited_for():
+def refusals(answers):
+    """Returns what is said in the refusals among answers, and how many others."""
+    heads = [part for part in answers.split(b"HTTP/1.1 ") if part]
+    bad = [part.partition(b"\r\n\r\n") for part in heads if part.startswith(b"400")]
+    for head, _, _ in bad:
+        assert b"content-type: application/json" in head.lower()
+        assert b"connection: close" in head.lower()
+    return [json.loads(body)["error"] for *_, body in bad], len(heads) - len(bad)
+
+
+CUT_OFF = "Malformed request: the connection was closed before its end"
+CHUNKED = b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        ((REQUEST % 1)[:-1], 0),
+        ((REQUEST % 1)[:-2], 0),
+        ((REQUEST % 1)[:20], 0),
+        (CHUNKED + b"5\r\nab", 0),
+        (CHUNKED + b"5", 0),
+        # After another request that is answered first.
+        (REQUEST % 1 + (REQUEST % 2)[:-1], 1),
+        (REQUEST % 1 + (REQUEST % 2)[:20], 1),
+    ],
+)
+def test_a_client_that_closes_its_side_within_a_request_is_told(sent, answered):
+    async def ask():
+        async with serving() as (_, port, _, may_answer):
+            may_answer.set()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            writer.write_eof()
+            answers = await reader.read()
+            writer.close()
+            return answers
+
+    assert refusals(asyncio.run(ask())) == ([CUT_OFF], answered)
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "Missing mandatory Host: header"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "multiple Host: headers"),
+        (b"\x16\x03\x01\r\n\r\n", "illegal request line"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "Content-Length"),
+    ],
+)
+def test_what_is_no_http_is_answered_in_json(sent, said):
     async def ask():
         async with serving() as (_, port, _, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write((REQUEST % 1)[:-1])
-            writer.write_eof()
-            answer = await reader.read()
+            writer.write(sent)
+            answers = await reader.read()
             writer.close()
-            return answer
+            return answers
 
-    assert asyncio.run(ask()) == b""
+    (error,), others = refusals(asyncio.run(ask()))
+    assert error.startswith("Malformed request: ")
+    assert said in error
+    assert others == 0
 
 
 def test_the_last_answer_before_the_end_says_that_it_is_the_last():

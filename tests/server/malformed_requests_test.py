@@ -5,6 +5,8 @@ import json
 import shutil
 import sys
 import threading
+import urllib.error
+import urllib.request
 
 import abuse
 import exported
@@ -62,8 +64,23 @@ def test_malformed_requests_by_rest(server):
     for case in abuse.rest_cases("words", 120):
         status, body = abuse.send_rest(server, case)
         assert status in case.right, (case, body[:300])
-        # What is not even HTTP is answered by the HTTP library.
-        assert body == b"Invalid HTTP request received." or json.loads(body)["error"]
+        assert json.loads(body)["error"]
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PROPFIND", "PUT"])
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [(PREDICT, "POST"), ("/v1/models/words", "GET"), ("/v1/no", "GET")],
+)
+def test_methods_that_rest_has_no_use_for(server, method, path, allowed):
+    request = urllib.request.Request(server.url + path, method=method)
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(request, timeout=60)
+    with raised.value as answer:
+        assert method in json.load(answer)["error"]
+        # What TensorFlow Serving says of PUT and its kin.
+        status, allow = (400, None) if method == "PUT" else (405, allowed)
+        assert (answer.status, answer.headers["Allow"]) == (status, allow)
 
 
 def test_malformed_messages_by_grpc(server):
