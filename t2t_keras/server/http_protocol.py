@@ -85,6 +85,9 @@ class HttpProtocol(H11Protocol):
             (b"content-length", str(len(content)).encode()),
             (b"connection", b"close"),
         ]
+        is_answering = self.cycle and not self.cycle.response_complete
+        if is_answering and self.cycle.scope["method"] == "HEAD":
+            content = b""  # Its length is told all the same.
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
             h11.Data(data=content),

@@ -103,6 +103,21 @@ def test_a_client_that_closes_its_side_within_a_request_is_told(sent, answered):
     assert refusals(asyncio.run(ask())) == ([CUT_OFF], answered)
 
 
+def test_a_head_request_that_is_cut_off_is_answered_without_a_body():
+    async def ask():
+        async with serving() as (_, port, _, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write((REQUEST % 1).replace(b"POST", b"HEAD")[:-1])
+            writer.write_eof()
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    head, _, body = asyncio.run(ask()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert body == b""
+
+
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
