@@ -1,9 +1,9 @@
-"""Batches of pairs of similar length under a token budget (section 5.1).
+"""Batches of sentence pairs of similar length, limited by a token budget (section 5.1).
 
-An epoch is planned from the lengths alone: which pairs form which global batch, in
-which order. The plan is a function of (seed, epoch) and of nothing else, so that any
-number of replicas takes the same steps, each reading only its own share, and a
-stopped run goes on at any batch at no cost.
+The plan of an epoch assigns pairs to global batches and orders the batches. It needs
+only the lengths of the pairs, and it depends only on the seed and the epoch. Any number
+of replicas therefore takes the same steps, each replica reads only its own share, and
+training can resume at any batch without reading the batches before it.
 """
 
 import dataclasses
@@ -14,14 +14,14 @@ import numpy as np
 from t2t_keras.errors import UserError
 
 _WINDOW_PAIRS = 1 << 20
-"""Pairs sorted by length together; bounds the work before an epoch's first batch."""
+"""Number of pairs sorted by length together. Limits the work before an epoch starts."""
 
 
 def bucket_boundaries(longest: int) -> np.ndarray:
-    """Returns the lengths that batches may be padded to: four to an octave.
+    """Returns the lengths that batches are padded to, four per doubling.
 
     Args:
-        longest: The greatest length that must fit.
+        longest: Maximum length that must fit.
 
     Returns:
         Ascending integers: 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, ...
@@ -36,13 +36,13 @@ def bucket_boundaries(longest: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """The share of a global batch that one replica computes at once.
+    """The part of a global batch that one replica processes in one forward pass.
 
     Attributes:
-        indices: Which examples, possibly none.
-        rows: Rows of the padded tensors, at least `len(indices)` and 1.
-        source_length: Columns of the padded source.
-        target_length: Columns of the padded target.
+        indices: Indices of the examples; may be empty.
+        rows: Number of rows of the padded tensors, at least 1 and `len(indices)`.
+        source_length: Number of columns of the padded source.
+        target_length: Number of columns of the padded target.
     """
 
     indices: np.ndarray
@@ -53,16 +53,18 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Batching:
-    """How global batches are formed.
+    """Settings for forming global batches.
 
     Args:
-        batch_tokens: The most positions, padding included, that either side of a
-            global batch may have. Default 25,000, as in the paper.
-        batch_sentences: The most pairs of a global batch. Default no limit.
-        pad_to_boundary: Give every part one of few shapes, a bucket's boundary wide
-            and always as many rows, as compilers want it; otherwise a part is as
-            wide as its longest pair. Default False.
-        seed: Seed of the order. Default 0.
+        batch_tokens: Maximum number of positions on either side of a global batch,
+            including padding. Default 25,000, as in the paper.
+        batch_sentences: Maximum number of pairs in a global batch. Default None (no
+            limit).
+        pad_to_boundary: Whether to pad each part to a bucket boundary, with a fixed
+            number of rows per boundary. This keeps the number of distinct shapes
+            small, which XLA needs. Otherwise a part is as wide as its longest pair.
+            Default False.
+        seed: Random seed for the order. Default 0.
 
     Raises:
         UserError: If a limit is below 1, or the seed is negative.
@@ -82,7 +84,7 @@ class Batching:
             raise UserError(f"seed is at least 0. Received: {self.seed}")
 
     def _widths(self, lengths: np.ndarray) -> np.ndarray:
-        """Returns what each pair counts for: its longer side, padded if need be."""
+        """Returns the width of each pair: the length of its longer side, padded."""
         longer = lengths.max(axis=1)
         if not self.pad_to_boundary or not len(longer):
             return longer
@@ -90,27 +92,27 @@ class Batching:
         return boundaries[np.searchsorted(boundaries, longer)]
 
     def _rows(self, width: int) -> int:
-        """Returns how many pairs of a width fit in a global batch."""
+        """Returns the number of pairs of a given width that fit in a global batch."""
         rows = max(1, self.batch_tokens // width)
         return min(rows, self.batch_sentences or rows)
 
     def global_batches(
         self, lengths: np.ndarray, epoch: int, shuffle: bool = True
     ) -> list[np.ndarray]:
-        """Plans an epoch.
+        """Plans the batches of an epoch.
 
-        Pairs are shuffled, sorted by their longer and then by their target side
-        (ties stay in random order), and cut where the budget is spent; then the
-        batches are shuffled.
+        Shuffles the pairs, sorts them by the length of the longer side and then of
+        the target (ties keep their random order), cuts a batch whenever the token
+        budget is reached, and shuffles the batches.
 
         Args:
             lengths: `[n, 2]` integer, source and target tokens of every pair.
-            epoch: Number of the epoch.
-            shuffle: Whether order and composition are random. Default True.
+            epoch: Index of the epoch.
+            shuffle: Whether to shuffle pairs and batches. Default True.
 
         Returns:
-            The indices of each global batch's pairs, shortest first. Every pair is
-            in exactly one.
+            The indices of the pairs in each global batch, shortest pair first. Every
+            pair is in exactly one batch.
         """
         rng = np.random.default_rng([self.seed, epoch])
         order = np.arange(len(lengths))
@@ -129,14 +131,15 @@ class Batching:
         return batches
 
     def _cut(self, order: np.ndarray, widths: np.ndarray) -> list[np.ndarray]:
-        """Cuts pairs sorted by width into batches that keep to the budget."""
+        """Cuts pairs sorted by width into batches within the token budget."""
         batches = []
         start = 0
         while start < len(order):
-            # Widths ascend: n pairs fit if the n-th is no wider than budget / n.
-            most = self._rows(int(widths[start]))
-            ahead = widths[start : start + most]
-            fits = ahead * np.arange(1, len(ahead) + 1) <= self.batch_tokens
+            # Widths ascend, so n pairs fit if the n-th is at most budget / n wide.
+            max_rows = self._rows(int(widths[start]))
+            next_widths = widths[start : start + max_rows]
+            positions = next_widths * np.arange(1, len(next_widths) + 1)
+            fits = positions <= self.batch_tokens
             count = max(1, int(fits.sum()))
             batches.append(order[start : start + count])
             start += count
@@ -145,15 +148,15 @@ class Batching:
     def parts(
         self, batch: np.ndarray, lengths: np.ndarray, number: int
     ) -> Iterator[Part]:
-        """Divides a global batch among replicas and accumulation steps.
+        """Divides a global batch among replicas and gradient accumulation steps.
 
         Args:
             batch: Indices of a global batch, shortest pair first.
-            lengths: As of `global_batches`.
-            number: How many parts to make. A batch of fewer pairs makes empty ones.
+            lengths: `[n, 2]` integer, as for `global_batches`.
+            number: Number of parts. Some are empty if the batch has fewer pairs.
 
         Yields:
-            The parts, together the batch.
+            The parts. Together they hold each pair of the batch once.
         """
         widths = self._widths(lengths[batch])
         for indices, part_widths in zip(
@@ -173,7 +176,13 @@ class Batching:
     def statistics(
         self, lengths: np.ndarray, number: int, epoch: int = 0
     ) -> "BatchStatistics":
-        """Counts what an epoch's batches look like; arguments as of `parts`."""
+        """Returns statistics of the batches of an epoch.
+
+        Args:
+            lengths: `[n, 2]` integer, as for `global_batches`.
+            number: Number of parts per global batch.
+            epoch: Index of the epoch. Default 0.
+        """
         batches = self.global_batches(lengths, epoch)
         positions = 0
         shapes = set()
@@ -191,12 +200,12 @@ class Batching:
 
 @dataclasses.dataclass(frozen=True)
 class BatchStatistics:
-    """What the batches of an epoch look like.
+    """Statistics of the batches of an epoch.
 
     Attributes:
-        batches: Number of global batches, which is that of training steps.
-        shapes: Number of distinct shapes that the device sees.
-        non_padding: Share of positions that hold a token, of both sides together.
+        batches: Number of global batches, which equals the number of training steps.
+        shapes: Number of distinct tensor shapes that a device receives.
+        non_padding: Fraction of positions that hold a token, over both sides.
     """
 
     batches: int

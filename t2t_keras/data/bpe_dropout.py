@@ -1,4 +1,4 @@
-"""BPE dropout: training text in other pieces than usual (Provilkov et al., 2020)."""
+"""BPE dropout: randomized segmentation of training text (Provilkov et al., 2020)."""
 
 import dataclasses
 import random
@@ -18,17 +18,17 @@ _WORD = re.compile("\u2581?[^\u2581]+|\u2581")
 
 @dataclasses.dataclass(frozen=True)
 class BpeDropout:
-    """How the pairs of the training text are divided into pieces.
+    """Settings for BPE dropout on the training pairs.
 
     Args:
-        dropout: Probability that a merge is passed over when it could be made, p in
-            that paper, which takes 0.1.
-        segmentations: How often each pair is divided anew. Default 10.
-        sides: "both" (the default), "source" or "target"; the other side is divided as
-            usual.
+        dropout: Probability of skipping a merge each time it could be applied; p in
+            the paper, which uses 0.1.
+        segmentations: Number of random segmentations per pair. Default 10.
+        sides: Side to segment randomly: "both", "source" or "target". The other side
+            keeps its deterministic segmentation. Default "both".
 
     Raises:
-        UserError: If an argument is out of its range.
+        UserError: If an argument is out of range.
     """
 
     dropout: float
@@ -52,17 +52,17 @@ class BpeDropout:
 
 
 class BpeDropoutSampler:
-    """Draws the segmentations of one pair after another, always the same ones.
+    """Samples random segmentations of sentence pairs, reproducibly.
 
     Args:
-        options: What to draw.
-        tokenizers: The tokenizers of both sides, of the kind "bpe".
+        options: The settings.
+        tokenizers: BPE tokenizers of both sides.
     """
 
     def __init__(self, options: BpeDropout, tokenizers: TokenizerPair) -> None:
         self._options = options
-        # SentencePiece draws too, but other pieces in each process, and fewer merges
-        # than the paper: what it passed over once it does not try again.
+        # SentencePiece can sample too, but its samples differ from process to process,
+        # and unlike the paper it never retries a merge that it skipped.
         self._random = random.Random(0)
         self._source = self._target = Merges(tokenizers.source)
         if tokenizers.source is not tokenizers.target:
@@ -71,38 +71,38 @@ class BpeDropoutSampler:
     def id_pairs(
         self, chunk: TokenizedChunk
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields the ids of source and target, without ends, `segmentations` times."""
-        for usual, source, target in zip(
+        """Yields source and target ids, without EOS, `segmentations` times a pair."""
+        for default_ids, source, target in zip(
             chunk.id_pairs(), chunk.source_text, chunk.target_text, strict=True
         ):
             source_words = self._source.words(source.decode("utf-8"))
             target_words = self._target.words(target.decode("utf-8"))
             for _ in range(self._options.segmentations):
-                source_ids, target_ids = usual
+                source_ids, target_ids = default_ids
                 if self._options.sides != "target":
-                    source_ids = self._draw(self._source, source_words)
+                    source_ids = self._sample(self._source, source_words)
                 if self._options.sides != "source":
-                    target_ids = self._draw(self._target, target_words)
+                    target_ids = self._sample(self._target, target_words)
                 yield source_ids, target_ids
 
-    def _draw(self, merges: "Merges", words: list[str]) -> np.ndarray:
+    def _sample(self, merges: "Merges", words: list[str]) -> np.ndarray:
         return merges.ids(words, self._options.dropout, self._random.random)
 
 
 def check_merges(subword: str) -> None:
-    """Raises a UserError unless this kind of subwords is made of merges."""
+    """Raises a UserError unless the subword type is BPE, the only one with merges."""
     if subword != "bpe":
         raise UserError(
-            "BPE dropout passes over merges, which only a vocabulary of byte-pair "
-            f"encoding has (--subword=bpe). Received: {subword}"
+            "BPE dropout skips merges, so it needs a byte-pair encoding vocabulary "
+            f"(--subword=bpe). Received: {subword}"
         )
 
 
 class Merges:
-    """The merges of a vocabulary of byte-pair encoding.
+    """The merges of a byte-pair encoding vocabulary.
 
     Args:
-        tokenizer: A tokenizer of the kind "bpe".
+        tokenizer: A BPE tokenizer.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -111,7 +111,7 @@ class Merges:
         self._processor = sentencepiece.SentencePieceProcessor(
             model_proto=tokenizer.model
         )
-        # Ids of pieces are in the order in which they were learned.
+        # Ids are assigned in the order in which the merges were learned.
         self._ids = {
             self._processor.id_to_piece(i): i
             for i in range(self._processor.vocab_size())
@@ -120,18 +120,18 @@ class Merges:
         self._unknown = self._processor.unk_id()
 
     def words(self, text: str) -> list[str]:
-        """Normalizes a text and divides it into words, which no merge crosses."""
+        """Normalizes a text and splits it into words. No merge crosses a word."""
         return _WORD.findall(self._processor.normalize(clean_line(text)))
 
     def ids(
         self, words: list[str], dropout: float, draw: Callable[[], float]
     ) -> np.ndarray:
-        """Returns the ids of some words, by algorithm 1 of the paper.
+        """Returns the ids of words, segmented by algorithm 1 of the paper.
 
         Args:
-            words: What `words` returned.
-            dropout: Probability that a merge is passed over.
-            draw: Returns a random number from 0 to below 1.
+            words: Words as returned by `words`.
+            dropout: Probability of skipping a merge.
+            draw: Returns a random number in [0, 1).
 
         Returns:
             `[tokens]` int32.
@@ -149,7 +149,7 @@ class Merges:
                 pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
             for piece in pieces:
                 found = self._ids.get(piece, self._unknown)
-                # As SentencePiece has it, unknown characters in a row are one token.
+                # Like SentencePiece, merge consecutive unknown characters into one.
                 if found != self._unknown or ids[-1:] != [self._unknown]:
                     ids.append(found)
         return np.array(ids, np.int32)

@@ -1,4 +1,4 @@
-"""Opens every corpus that the command line knows, by name."""
+"""Opens the corpora of the command line by name."""
 
 from collections.abc import Sequence
 
@@ -10,23 +10,24 @@ from t2t_keras.errors import UserError
 def open_tfds(
     name: str, source_lang: str, target_lang: str, data_dir: str | None = None
 ) -> TfdsCorpus:
-    """Opens a dataset of tensorflow-datasets by name.
+    """Opens a tensorflow-datasets dataset by name.
 
     Args:
         name: The dataset's name, such as "wmt14_translate/de-en".
         source_lang: Language code of the source side.
         target_lang: Language code of the target side.
-        data_dir: Where tensorflow-datasets keeps its data. Default: its own default.
+        data_dir: Directory of the tensorflow-datasets data. Default None (the default
+            of tensorflow-datasets).
 
     Raises:
-        UserError: If there is no such dataset, or it lacks one of the languages.
+        UserError: If the dataset does not exist or lacks one of the languages.
     """
     import tensorflow_datasets as tfds
 
     try:
         builder = tfds.builder(name, data_dir=data_dir)
     except (tfds.core.DatasetNotFoundError, ValueError) as error:
-        # The whole message lists every dataset that there is.
+        # The rest of the message lists every available dataset.
         reason = str(error).splitlines()[0]
         raise UserError(
             f"tensorflow-datasets has no dataset {name!r}: {reason}"
@@ -41,18 +42,19 @@ def open_cldr(
     seed: int = 0,
     train_pairs: int = 100_000,
 ) -> TfdsCorpus:
-    """Opens the embedded corpus.
+    """Opens the embedded CLDR corpus.
 
     Args:
-        source_lang: A CLDR locale.
-        target_lang: Another one.
-        data_dir: Where to keep the generated data. Default: where tensorflow-datasets
-            keeps its own.
-        seed: The sentences are a function of it and of the locales. Default 0.
+        source_lang: CLDR locale of the source side.
+        target_lang: CLDR locale of the target side.
+        data_dir: Directory for the generated data. Default None (the default of
+            tensorflow-datasets).
+        seed: Random seed. Together with the locales it determines the sentences.
+            Default 0.
         train_pairs: Number of training pairs. Default 100,000.
 
     Raises:
-        UserError: If both locales are the same, or one is unknown.
+        UserError: If the two locales are equal or one of them is unknown.
     """
     import tensorflow_datasets as tfds
 
@@ -79,23 +81,26 @@ def open_corpus(
     tree_substitutions: int = 0,
     tree_tags: bool = False,
 ) -> Corpus:
-    """Opens any corpus by its description, which a manifest keeps.
+    """Opens a corpus by its description, as stored in a manifest.
 
     Args:
         corpus: "cldr", "text", "treebank" or "tfds:NAME".
         source_lang: Language code of the source side.
         target_lang: Language code of the target side.
-        sources: Of "text": the source files of each split.
-        targets: Of "text": the target files of each split.
-        tfds_data_dir: Where tensorflow-datasets keeps its data.
-        cldr_pairs: Of "cldr": number of training pairs.
-        cldr_seed: Of "cldr": the seed.
-        trees: Of "treebank": the files and folders of each split.
-        tree_substitutions: Of "treebank": more versions of each training tree.
-        tree_tags: Of "treebank": whether targets tell each word's part of speech.
+        sources: For "text": source files of each split.
+        targets: For "text": target files of each split.
+        tfds_data_dir: Directory of the tensorflow-datasets data. Default None (the
+            default of tensorflow-datasets).
+        cldr_pairs: For "cldr": number of training pairs. Default 100,000.
+        cldr_seed: For "cldr": random seed. Default 0.
+        trees: For "treebank": files and folders of each split.
+        tree_substitutions: For "treebank": number of synthetic trees to add for each
+            training tree. Default 0.
+        tree_tags: For "treebank": whether targets contain part-of-speech tags. Default
+            False.
 
     Raises:
-        UserError: If there is no such corpus.
+        UserError: If the corpus is unknown.
     """
     if corpus == "cldr":
         return open_cldr(source_lang, target_lang, tfds_data_dir, cldr_seed, cldr_pairs)
@@ -110,5 +115,5 @@ def open_corpus(
             corpus.removeprefix("tfds:"), source_lang, target_lang, tfds_data_dir
         )
     raise UserError(
-        f"corpus is cldr, text, treebank or tfds:NAME. Received: {corpus!r}"
+        f"corpus must be cldr, text, treebank or tfds:NAME. Received: {corpus!r}"
     )

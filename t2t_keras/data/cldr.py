@@ -1,4 +1,4 @@
-"""`cldr`: real translations that need no download."""
+"""The `cldr` corpus: real translations that need no download."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -10,18 +10,19 @@ import tensorflow_datasets as tfds
 from t2t_keras.data.cldr_sentences import SOURCES, generate_pairs
 
 DEFAULT_TRAIN_PAIRS = 100_000
-HELD_BACK_PAIRS = 1_000
-"""Pairs in the dev split, and in the test split."""
+HELD_OUT_PAIRS = 1_000
+"""Number of pairs in the dev split, and in the test split."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class CldrConfig(tfds.core.BuilderConfig):
-    """Which corpus `Cldr` builds.
+    """Settings of a `Cldr` corpus.
 
     Args:
-        source_lang: A CLDR locale.
-        target_lang: Another one.
-        seed: The sentences are a function of it and of the locales. Default 0.
+        source_lang: CLDR locale of the source side.
+        target_lang: CLDR locale of the target side.
+        seed: Random seed. Together with the locales it determines the sentences.
+            Default 0.
         train_pairs: Number of training pairs. Default 100,000.
     """
 
@@ -34,9 +35,9 @@ class CldrConfig(tfds.core.BuilderConfig):
     def of(
         cls, source_lang: str, target_lang: str, seed: int, train_pairs: int
     ) -> "CldrConfig":
-        """Names a config after its values, so that each has a folder of its own."""
+        """Returns a config named after its values, so that each has its own folder."""
         return cls(
-            # What Babel and num2words write changes with their versions.
+            # The output of Babel and num2words depends on their versions.
             name=f"{source_lang}-{target_lang}-{train_pairs}-seed{seed}-"
             + "-".join(f"{name}{metadata.version(name)}" for name in SOURCES),
             source_lang=source_lang,
@@ -63,9 +64,10 @@ class Cldr(tfds.core.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
         config = self.builder_config
         pairs = generate_pairs(config.source_lang, config.target_lang, config.seed)
-        # One stream without repetition, cut in three: no source sentence is shared.
-        test = [next(pairs) for _ in range(HELD_BACK_PAIRS)]
-        dev = [next(pairs) for _ in range(HELD_BACK_PAIRS)]
+        # All splits come from one stream without repeated sources, so no source
+        # sentence is in two of them.
+        test = [next(pairs) for _ in range(HELD_OUT_PAIRS)]
+        dev = [next(pairs) for _ in range(HELD_OUT_PAIRS)]
         train = (next(pairs) for _ in range(config.train_pairs))
         return {
             "train": self._generate_examples(train),

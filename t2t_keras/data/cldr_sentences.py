@@ -1,7 +1,7 @@
-"""Sentences that CLDR and num2words can write in two languages.
+"""Parallel sentences generated from CLDR and num2words.
 
-The Unicode Common Locale Data Repository, which Babel carries, says how dates,
-amounts and names are written in hundreds of locales; num2words spells numbers out.
+The Unicode Common Locale Data Repository, which Babel includes, defines how dates,
+amounts and names are written in hundreds of locales; num2words spells out numbers.
 Formatting one value in two locales gives a sentence and its translation.
 """
 
@@ -23,13 +23,13 @@ from babel import Locale, UnknownLocaleError, dates, lists, numbers, units
 Length = Literal["long", "short"]
 
 Formatter = Callable[[str], str]
-"""Writes one value the way a locale does."""
+"""Formats one fixed value in a given locale."""
 
 SOURCES = ("babel", "num2words")
-"""The distributions that the sentences come from."""
+"""Distributions whose data the sentences are generated from."""
 
-_MOST_IN_VAIN = 100_000
-"""Sentences in a row that were there before: it is time to give up."""
+_MAX_REPEATS = 100_000
+"""Number of consecutive repeated sentences after which generation gives up."""
 
 _UNITS = [
     "length-kilometer",
@@ -93,7 +93,7 @@ def _date(rng: random.Random) -> Formatter:
         return lambda locale: dates.format_date(day, style, locale)
     if kind == "datetime":
         style = rng.choice(("long", "medium", "short"))
-        # The long form names a time zone; the day's and the time's own forms do not.
+        # The long form includes a time zone; the shorter forms do not.
         return lambda locale: dates.format_datetime(
             moment, style if style != "long" else "medium", locale=locale
         )
@@ -185,8 +185,8 @@ def _spell(number: int, to: str, locale: str) -> str:
     try:
         return num2words.num2words(number, to=to, lang=locale)
     except (NotImplementedError, LookupError, AttributeError, TypeError) as error:
-        # How num2words says that it lacks a language, or a part of one, differs from
-        # language to language; Babel, like a dict, raises a KeyError.
+        # num2words reports a missing language or form by different exceptions,
+        # depending on the language. Babel raises a KeyError, and so do we.
         raise KeyError(f"{locale} has no word for {number} ({to})") from error
 
 
@@ -200,14 +200,14 @@ DOMAINS: dict[str, Callable[[random.Random], Formatter]] = {
     "languages": functools.partial(_names, "languages"),
     "spelled-out numbers": _spelled_number,
 }
-"""What the sentences are about. A domain that a locale lacks is left out for it."""
+"""The topics of the sentences. A topic that one of the two locales lacks is skipped."""
 
 
 def check_locales(source_lang: str, target_lang: str) -> None:
-    """Makes sure that two locales can be translated between.
+    """Checks that two locales differ and that CLDR has both.
 
     Raises:
-        UserError: If they are the same, or CLDR lacks one.
+        UserError: If the locales are equal or CLDR lacks one of them.
     """
     if source_lang == target_lang:
         raise UserError(f"The two languages must differ. Received: {source_lang!r}")
@@ -221,16 +221,17 @@ def check_locales(source_lang: str, target_lang: str) -> None:
 def generate_pairs(
     source_lang: str, target_lang: str, seed: int = 0
 ) -> Iterator[tuple[str, str]]:
-    """Yields endless sentence pairs, no source sentence twice.
+    """Yields sentence pairs without end and without repeated source sentences.
 
     Args:
-        source_lang: A CLDR locale, such as "en" or "pt_BR".
-        target_lang: Likewise.
-        seed: The pairs are a function of it and of the locales.
+        source_lang: CLDR locale of the source side, such as "en" or "pt_BR".
+        target_lang: CLDR locale of the target side.
+        seed: Random seed. Together with the locales it determines the pairs. Default
+            0.
 
     Raises:
-        UserError: If Babel does not know a locale, the two have no domain in
-            common, or there are no more sentences.
+        UserError: If a locale is unknown, the two locales have no domain in common,
+            or all different sentences have been generated.
     """
     check_locales(source_lang, target_lang)
     rng = random.Random(f"cldr/{source_lang}/{target_lang}/{seed}")
@@ -241,33 +242,33 @@ def generate_pairs(
     ]
     if not domains:
         raise UserError(
-            "CLDR and num2words hold too little to make sentence pairs of "
+            "CLDR and num2words have too little data to generate sentence pairs for "
             f"{source_lang!r} and {target_lang!r}."
         )
     seen: set[str] = set()
-    in_vain = 0
-    while in_vain < _MOST_IN_VAIN:
-        in_vain += 1
+    repeats = 0
+    while repeats < _MAX_REPEATS:
+        repeats += 1
         formatter = rng.choice(domains)(rng)
         try:
-            # CLDR divides numbers and units by half a dozen kinds of space.
+            # CLDR uses several kinds of space between numbers and units.
             source, target = (
                 " ".join(formatter(lang).split()) for lang in (source_lang, target_lang)
             )
         except KeyError:
-            continue  # A name or a form that one of the locales lacks.
+            continue  # One of the locales lacks this name or form.
         if source and target and source not in seen:
             seen.add(source)
-            in_vain = 0
+            repeats = 0
             yield source, target
     raise UserError(
-        f"There are no more than about {len(seen):,} different sentences of "
-        f"{source_lang!r} and {target_lang!r}. Ask for fewer pairs."
+        f"Only about {len(seen):,} different sentences can be generated for "
+        f"{source_lang!r} and {target_lang!r}. Request fewer pairs."
     )
 
 
 def _supports(domain: Callable[[random.Random], Formatter], locale: str) -> bool:
-    """Tells whether a locale can write a domain's values, by trying some."""
+    """Returns whether a locale can format a domain, by trying some values."""
     failures = 0
     for seed in range(20):
         try:

@@ -1,4 +1,4 @@
-"""Corpora: sentence pairs from any source through one small interface."""
+"""Parallel corpora: sentence pairs behind one small interface."""
 
 import contextlib
 import io
@@ -19,10 +19,10 @@ SPLITS = ("train", "dev", "test")
 
 
 class Corpus(Protocol):
-    """What a corpus offers to the later stages.
+    """Interface of a parallel corpus.
 
     Attributes:
-        name: How messages and manifests call the corpus.
+        name: Name of the corpus in messages and manifests.
         source_lang: Language code of the source side.
         target_lang: Language code of the target side.
     """
@@ -32,33 +32,32 @@ class Corpus(Protocol):
     target_lang: str
 
     def splits(self) -> Sequence[str]:
-        """Returns those of `SPLITS` that the corpus has."""
+        """Returns the members of `SPLITS` that the corpus has."""
 
     def read(self, split: str) -> Iterator[Pair]:
         """Yields the sentence pairs of a split, always in the same order.
 
         Raises:
-            UserError: If the data are not what they should be; the message names
-                the file and the line.
+            UserError: If the data are invalid. The message names the file and the
+                line.
         """
 
 
 class TextCorpus:
-    """A user's own parallel text, UTF-8, plain or .gz.
+    """Parallel text in UTF-8 files, plain or .gz.
 
-    Each split is a list of files for either side, aligned line by line, file by
-    file; or, where the target side is left out, files of two columns divided by a
-    tab.
+    Each split is a list of source files and a list of target files, aligned line by
+    line. Without target files, the source files hold two columns separated by a tab.
 
     Args:
         source_lang: Language code of the source side.
         target_lang: Language code of the target side.
         sources: Source files of each split.
-        targets: Target files of each split; none for tab-separated files.
+        targets: Target files of each split. Empty for tab-separated files.
 
     Raises:
-        UserError: If a split has no source files, or unequal numbers of files, or a
-            stream is named twice.
+        UserError: If there are no training files, a split has different numbers of
+            source and target files, or a stream is named twice.
     """
 
     name = "text"
@@ -76,8 +75,8 @@ class TextCorpus:
             source, target = sources.get(split, ()), targets.get(split, ())
             if target and len(source) != len(target):
                 raise UserError(
-                    f"The {split} split needs as many source as target files. "
-                    f"Received: {counted(len(source), 'source file')} and "
+                    f"The {split} split needs the same number of source and target "
+                    f"files. Received: {counted(len(source), 'source file')} and "
                     f"{counted(len(target), 'target file')}"
                 )
         if not sources.get("train"):
@@ -116,23 +115,23 @@ class TextCorpus:
                     yield "", ""
                     continue
                 raise UserError(
-                    f"{path}:{number}: expected two columns divided by one tab, found "
-                    f"{len(columns)}. Files of two languages go to two flags, such as "
-                    "--train_source and --train_target."
+                    f"{path}:{number}: expected two columns separated by a tab, found "
+                    f"{len(columns)}. If each language has its own file, set both "
+                    "flags, such as --train_source and --train_target."
                 )
             yield columns[0], columns[1]
 
 
 class TfdsCorpus:
-    """A translation dataset of tensorflow-datasets, in either direction.
+    """A tensorflow-datasets translation dataset, in either direction.
 
     Args:
-        name: How messages and manifests call the corpus.
-        source_lang: Language code of the source side, a feature of the dataset.
-        target_lang: Language code of the target side, likewise.
-        builder: The dataset's builder; its data are downloaded or generated at the
-            first use.
-        quiet: Whether to hide what tensorflow-datasets prints then. Default False.
+        name: Name of the corpus in messages and manifests.
+        source_lang: Language code of the source side; a feature of the dataset.
+        target_lang: Language code of the target side; a feature of the dataset.
+        builder: Builder of the dataset. The data are downloaded or generated on first
+            use.
+        quiet: Whether to hide the output of tensorflow-datasets. Default False.
 
     Raises:
         UserError: If the dataset lacks one of the languages.
@@ -157,7 +156,7 @@ class TfdsCorpus:
         for lang in (source_lang, target_lang):
             if lang not in languages:
                 raise UserError(
-                    f"{name} has the languages {languages}. Received: {lang!r}"
+                    f"{name} has only the languages {languages}. Received: {lang!r}"
                 )
 
     def splits(self) -> Sequence[str]:
@@ -167,7 +166,7 @@ class TfdsCorpus:
         return [split for split in SPLITS if self._SPLIT_NAMES[split] in available]
 
     def read(self, split: str) -> Iterator[Pair]:
-        """Yields the pairs of a split in the order of its files."""
+        """Yields the pairs of a split in file order."""
         import tensorflow_datasets as tfds
 
         self._prepare()
@@ -187,16 +186,16 @@ class TfdsCorpus:
                         f"{self.name}: the {split} split has a pair that is not valid "
                         f"UTF-8: {pair}"
                     ) from error
-                # A sentence is a line in every later stage.
+                # Later stages store one sentence per line.
                 yield " ".join(source.splitlines()), " ".join(target.splitlines())
 
     def _prepare(self) -> None:
-        """Downloads or generates the data, unless that is done already."""
-        # Standard output is for results alone.
+        """Downloads or generates the data if they are missing."""
+        # Standard output is reserved for results.
         sink = io.StringIO() if self._quiet else sys.stderr
         directory = self._builder.data_dir
         with contextlib.redirect_stdout(sink), user_path(directory, "written to"):
             try:
                 self._builder.download_and_prepare()
-            except FileExistsError:  # Another process has just finished the same.
+            except FileExistsError:  # Another process has just prepared the same data.
                 self._builder.info.read_from_directory(self._builder.data_dir)

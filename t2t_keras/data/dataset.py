@@ -1,4 +1,4 @@
-"""The composed dataset: from examples to the batches that training consumes."""
+"""The training dataset: a stream of padded batches."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from t2t_keras.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class DataPosition:
-    """Where in the endless sequence of training batches a run stands.
+    """Position of a run in the sequence of training batches.
 
     Attributes:
-        epoch: Number of complete passes over the data.
-        batch: Number of global batches of the present pass that are done.
+        epoch: Number of completed epochs.
+        batch: Number of completed global batches in the current epoch.
     """
 
     epoch: int = 0
@@ -33,31 +33,32 @@ def training_dataset(
     epochs: int | None = None,
     shuffle: bool = True,
 ) -> tf.data.Dataset:
-    """Streams the parts of one global batch after another.
+    """Streams the parts of consecutive global batches.
 
     Args:
         examples: The sentence pairs.
-        batching: How to form global batches.
-        start: The first batch to yield.
-        parts: Into how many parts each global batch is divided.
-        own_parts: Which of them to yield. Default all.
-        epochs: When to stop. Default never.
-        shuffle: Whether the order is random.
+        batching: Settings for forming global batches.
+        start: Position of the first batch. Default the start of epoch 0.
+        parts: Number of parts that each global batch is divided into. Default 1.
+        own_parts: Indices of the parts to yield. Default all.
+        epochs: Epoch to stop before. Default None (repeat forever).
+        shuffle: Whether to shuffle. Default True.
 
     Raises:
         UserError: If there are no examples.
 
     Returns:
-        A dataset of dicts, an element a part:
-        "source": `[rows, source_length]` int32, each row ended and padded;
-        "target": `[rows, target_length]` int32, likewise, without start token;
-        "batch_target_tokens": int64, real target tokens of the whole global batch;
-        "epoch", "batch", "batches": int64, where the global batch stands in the
-        order, and how many the epoch has.
+        A dataset of dicts, one element per part:
+        "source": `[rows, source_length]` int32, each row ends in EOS and is padded;
+        "target": `[rows, target_length]` int32, the same, without start token;
+        "batch_target_tokens": int64, number of target tokens in the whole global
+        batch, without padding;
+        "epoch", "batch", "batches": int64, epoch, index of the global batch in the
+        epoch, and number of global batches in the epoch.
     """
     lengths = examples.lengths
     if not len(lengths):
-        raise UserError("There are no examples to make batches of.")
+        raise UserError("The dataset has no examples.")
     own_parts = range(parts) if own_parts is None else own_parts
 
     def elements() -> Iterator[tuple[Any, ...]]:
@@ -66,26 +67,28 @@ def training_dataset(
             batches = batching.global_batches(lengths, epoch, shuffle)
             for number in range(first, len(batches)):
                 batch = batches[number]
-                place = (lengths[batch, 1].sum(), epoch, number, len(batches))
+                position = (lengths[batch, 1].sum(), epoch, number, len(batches))
                 for i, part in enumerate(batching.parts(batch, lengths, parts)):
                     if i in own_parts:
                         shape = (part.rows, part.source_length, part.target_length)
-                        yield examples.fetch(part.indices), shape, place
+                        yield examples.fetch(part.indices), shape, position
             epoch, first = epoch + 1, 0
 
-    def pad(fetched: Any, shape: tf.Tensor, place: tf.Tensor) -> dict[str, tf.Tensor]:
+    def pad(
+        fetched: Any, shape: tf.Tensor, position: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
         source, target = examples.parse(*fetched)
         return {
             "source": source.to_tensor(shape=[shape[0], shape[1]]),
             "target": target.to_tensor(shape=[shape[0], shape[2]]),
-            "batch_target_tokens": place[0],
-            "epoch": place[1],
-            "batch": place[2],
-            "batches": place[3],
+            "batch_target_tokens": position[0],
+            "epoch": position[1],
+            "batch": position[2],
+            "batches": position[3],
         }
 
     def endless(dataset: tf.data.Dataset) -> tf.data.Dataset:
-        # Where a dataset might end, tf.distribute asks all workers before each step.
+        # If a dataset may end, tf.distribute synchronizes all workers before each step.
         infinite = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
         return dataset.apply(infinite) if epochs is None else dataset
 

@@ -1,4 +1,4 @@
-"""Examples with known lengths, which batches are planned from."""
+"""Examples that are read by index, with their lengths for planning batches."""
 
 import itertools
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ class Examples(ABC):
     """Sentence pairs that can be fetched by index.
 
     Attributes:
-        lengths: `[n, 2]` int32, the tokens of source and target, the end included.
+        lengths: `[n, 2]` int32, number of source and target tokens, including EOS.
     """
 
     def __init__(self, token_counts: np.ndarray) -> None:
@@ -31,29 +31,29 @@ class Examples(ABC):
     @property
     @abstractmethod
     def signature(self) -> tuple[tf.TensorSpec, ...]:
-        """The types of what `fetch` returns."""
+        """The specs of the arrays that `fetch` returns."""
 
     @abstractmethod
     def fetch(self, indices: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Returns the raw form of some examples, outside the graph."""
+        """Returns the raw form of the examples at `indices`. Runs outside the graph."""
 
     @abstractmethod
     def parse(self, *fetched: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns the raw form into source and target ids with their ends, in the graph.
+        """Converts the raw form to source and target ids. Runs in the graph.
 
         Returns:
-            Two `[batch, (tokens)]` int32.
+            Two `[batch, (tokens)]` int32, including EOS.
         """
 
 
 class TextExamples(Examples):
-    """Raw text held in memory and tokenized anew whenever it is read.
+    """Examples that keep raw text in memory and tokenize it on every read.
 
     Args:
-        corpus: Where the text comes from.
-        split: The split to read.
+        corpus: Corpus to read.
+        split: Split to read.
         tokenizers: The tokenizers of both sides.
-        length_filter: Which pairs to keep, the same as `prepare`'s.
+        length_filter: Filter for the pairs, the same as in `prepare`.
 
     Raises:
         UserError: If the corpus cannot be read.
@@ -82,15 +82,15 @@ class TextExamples(Examples):
 
     @property
     def signature(self) -> tuple[tf.TensorSpec, ...]:
-        """Source and target sentences."""
+        """Two string tensors, the source and target sentences."""
         return tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.string)
 
     def fetch(self, indices: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Returns the sentences of some indices."""
+        """Returns the sentences at `indices`."""
         return self._sources[indices], self._targets[indices]
 
     def parse(self, *fetched: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Tokenizes sentences, in the graph."""
+        """Tokenizes sentences in the graph."""
         source, target = fetched
         return (
             append_eos(self._tokenizers.source.tokenize(source)),
@@ -99,7 +99,7 @@ class TextExamples(Examples):
 
 
 def append_eos(ids: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Ends every row with the end-of-sentence token.
+    """Appends the end-of-sentence token to every row.
 
     Args:
         ids: `[batch, (tokens)]` integer.
@@ -112,11 +112,11 @@ def append_eos(ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 class TokenizedChunk:
-    """Some thousand pairs after tokenization and filtering.
+    """A chunk of a few thousand tokenized and filtered pairs.
 
     Attributes:
-        source: Token ids of the sources, `[n, (tokens)]`, in NumPy.
-        target: Token ids of the targets, likewise.
+        source: `[n, (tokens)]` integer, token ids of the sources.
+        target: `[n, (tokens)]` integer, token ids of the targets.
         source_text: The sources as UTF-8.
         target_text: The targets as UTF-8.
     """
@@ -134,7 +134,7 @@ class TokenizedChunk:
         self.target_text = target_text
 
     def id_pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields the ids of one pair after another."""
+        """Yields the source and target ids of each pair."""
         sides = []
         for side in (self.source, self.target):
             ids, splits = side.flat_values.numpy(), side.row_splits.numpy()
@@ -147,15 +147,18 @@ def tokenize_pairs(
     tokenizers: TokenizerPair,
     length_filter: LengthFilter,
 ) -> Iterator[TokenizedChunk]:
-    """Tokenizes pairs on all cores, in order, and drops what the filter rejects.
+    """Tokenizes pairs on all cores, keeps their order, and applies the length filter.
 
     Args:
-        pairs: The sentences.
+        pairs: The sentence pairs.
         tokenizers: The tokenizers of both sides.
-        length_filter: Which pairs to keep; it counts the others.
+        length_filter: Filter for the pairs. It counts the pairs that it removes.
+
+    Yields:
+        Chunks of the pairs that are kept.
 
     Raises:
-        UserError: What reading the pairs raises.
+        UserError: If reading the pairs raises it.
     """
     failure: list[Exception] = []
 
@@ -170,7 +173,7 @@ def tokenize_pairs(
                     yield sources, targets
                     sources, targets = [], []
         except Exception as error:
-            # tf.data would turn it into one of its own, with a stack trace as text.
+            # tf.data would wrap it in its own error, with a stack trace as message.
             failure.append(error)
         if sources:
             yield sources, targets

@@ -1,4 +1,4 @@
-"""Which sentence pairs are worth training on."""
+"""Filters that remove unsuitable sentence pairs."""
 
 import dataclasses
 
@@ -7,12 +7,12 @@ import numpy as np
 
 @dataclasses.dataclass
 class LengthFilter:
-    """Rejects pairs that are empty, too long, or of implausible length ratio.
+    """Removes pairs that are empty, too long, or have an implausible length ratio.
 
     Args:
-        max_tokens: The most tokens of either side. Default 256.
-        max_length_ratio: How many times as long as the other a side may be. Lengths
-            are compared after adding 5 to both, since short sentences vary more.
+        max_tokens: Maximum number of tokens on either side. Default 256.
+        max_length_ratio: Maximum ratio of the longer to the shorter side. 5 is added
+            to both lengths first, because the ratio varies more for short sentences.
             Default 4.
     """
 
@@ -21,25 +21,25 @@ class LengthFilter:
 
     def __post_init__(self) -> None:
         self.removed = {"empty": 0, "too long": 0, "length ratio": 0}
-        """How many pairs each cause has removed so far."""
+        """Number of pairs removed so far, by reason."""
 
     def keep(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Decides over pairs by their lengths and counts those it rejects.
+        """Returns which pairs to keep and counts the others in `removed`.
 
         Args:
-            source: `[n]` integer, tokens of the sources.
-            target: `[n]` integer, tokens of the targets.
+            source: `[n]` integer, number of tokens of each source.
+            target: `[n]` integer, number of tokens of each target.
 
         Returns:
-            `[n]` bool.
+            `[n]` bool, True for the pairs to keep.
         """
         shorter, longer = np.minimum(source, target), np.maximum(source, target)
         keep = np.ones(len(source), bool)
-        for cause, rejected in (
+        for reason, rejected in (
             ("empty", shorter == 0),
             ("too long", longer > self.max_tokens),
             ("length ratio", longer + 5 > self.max_length_ratio * (shorter + 5)),
         ):
-            self.removed[cause] += int((keep & rejected).sum())
+            self.removed[reason] += int((keep & rejected).sum())
             keep &= ~rejected
         return keep

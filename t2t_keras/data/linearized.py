@@ -1,37 +1,39 @@
-"""Trees as sequences of tokens, and back (Vinyals et al., 2015, section 2.2).
+"""Linearization of trees to token sequences (Vinyals et al., 2015, section 2.2).
 
 "Grammar as a Foreign Language" writes (S (NP (NNP John)) (VP (VBZ runs)) (. .)) as
-`(S (NP XX )NP (VP XX )VP XX )S`: words leave the output, and all parts of speech are
-one token, since no score counts them. From few trees a model learns sooner which word
-it is at if it has to say its part of speech: `(S (NP NNP )NP (VP VBZ )VP . )S`.
+`(S (NP XX )NP (VP XX )VP XX )S`. The output has no words, and one token stands for
+every part of speech, because parts of speech are not scored. With few training trees,
+a model aligns the output with the words sooner if it also predicts the parts of
+speech: `(S (NP NNP )NP (VP VBZ )VP . )S`.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-from t2t_keras.data.trees import MOST_NESTED, TOP, TRACE, Tree
+from t2t_keras.data.trees import MAX_DEPTH, TOP, TRACE, Tree
 
 WORD = "XX"
-"""The token that stands for any word, whatever its part of speech."""
+"""Placeholder token for a word of any part of speech."""
 
 _FALLBACK = "S"
-"""The commonest constituent to be a whole sentence."""
+"""The most common label of a whole sentence."""
 
 _OPENING = re.compile(r"\(([^()][^()=|-]*)")
-"""A bracket and a plain label: with another one, the tree would not read back."""
+"""A bracket and a plain label. Other labels would change when the tree is read back."""
 
 _BRACKET = re.compile(r"[()]")
 
-_MOST_OPEN = MOST_NESTED - 2
-"""With a word in the innermost one and a constituent above all, a file may hold it."""
+_MAX_OPEN = MAX_DEPTH - 2
+"""Leaves room for a word's bracket and an added top constituent in a file of trees."""
 
 
 def linearize(tree: Tree, keep_tags: bool = False) -> str:
-    """Writes a tree as tokens divided by spaces.
+    """Returns a tree as tokens separated by spaces.
 
     Args:
         tree: A simplified tree.
-        keep_tags: Whether a word's token is its part of speech. Default `WORD`.
+        keep_tags: Whether to write the part of speech for each word instead of `WORD`.
+            Default False.
     """
     return " ".join(_tokens(tree, keep_tags))
 
@@ -47,57 +49,59 @@ def _tokens(tree: Tree, keep_tags: bool) -> Iterator[str]:
 
 
 def build_tree(words: Sequence[str], tokens: str) -> tuple[Tree, bool]:
-    """Reads a tree over words from tokens, whatever the tokens are.
+    """Builds a tree over words from any tokens, and repairs malformed ones.
 
-    What is malformed is repaired: a closing bracket closes the innermost constituent
-    of its label, with all that is open inside it, or nothing if there is none; words
-    that the tokens lack are put at the end of the outermost constituent, words that
-    they have beyond the sentence are dropped, and so are constituents without a
-    word, brackets nested too deep and labels that no tree has; several constituents
-    without one above them are put into an S. A token without a bracket is a word.
+    A token without a bracket stands for a word. Repairs:
+
+    - A closing bracket closes the innermost constituent of its label and everything
+      open inside it. Without such a constituent it is ignored.
+    - Words missing from the tokens are appended to the outermost constituent.
+    - Extra words, constituents without words, brackets nested too deeply and invalid
+      labels are dropped.
+    - Several top constituents are put into an S.
 
     Args:
-        words: The sentence, at least one word.
-        tokens: What a model wrote, as of `linearize`.
+        words: The words of the sentence, at least one.
+        tokens: Output of a model, in the format of `linearize`.
 
     Returns:
-        A tree over exactly these words, and whether nothing had to be repaired.
+        A tree over exactly these words, and True if no repair was needed.
 
     Raises:
         ValueError: If there are no words.
     """
     if not words:
-        raise ValueError("There is no tree over a sentence without words.")
-    # Of each constituent that is open: its label and what it holds so far.
+        raise ValueError("A tree needs a sentence with at least one word.")
+    # Label and children of each open constituent.
     open_: list[tuple[str, list[Tree]]] = [(TOP, [])]
-    is_whole, used = True, 0
+    is_valid, used = True, 0
 
     def close() -> None:
-        nonlocal is_whole
+        nonlocal is_valid
         label, children = open_.pop()
         if children:
             open_[-1][1].append(Tree(label, tuple(children)))
         else:
-            is_whole = False
+            is_valid = False
 
     for token in tokens.split():
         opening = _OPENING.fullmatch(token)
         if not _BRACKET.search(token) and used < len(words):
-            # A word with a trace's tag would be gone when the tree is read again.
+            # A word tagged as a trace would be lost when the tree is read again.
             tag = WORD if token == TRACE else token
             open_[-1][1].append(Tree(tag, (), words[used]))
             used += 1
-        elif opening and len(open_) < _MOST_OPEN:
+        elif opening and len(open_) < _MAX_OPEN:
             open_.append((opening[1], []))
         elif token[0] == ")" and any(token[1:] == label for label, _ in open_[1:]):
             while open_[-1][0] != token[1:]:
-                is_whole = False
+                is_valid = False
                 close()
             close()
         else:
-            is_whole = False
+            is_valid = False
     while len(open_) > 1:
-        is_whole = False
+        is_valid = False
         close()
 
     missing = [Tree(WORD, (), word) for word in words[used:]]
@@ -107,18 +111,19 @@ def build_tree(words: Sequence[str], tokens: str) -> tuple[Tree, bool]:
         label, children = parts[0].label, [*parts[0].children, *missing]
     else:
         label, children = _FALLBACK, [*parts, *missing]
-    return Tree(label, tuple(children)), is_whole and is_constituent and not missing
+    return Tree(label, tuple(children)), is_valid and is_constituent and not missing
 
 
 def choose_tree(words: Sequence[str], hypotheses: Sequence[str]) -> tuple[Tree, bool]:
-    """Reads the first of several hypotheses that is a tree over the words.
+    """Returns the first hypothesis that is a valid tree over the words.
 
     Args:
-        words: The sentence, at least one word.
-        hypotheses: What a model wrote, the likeliest first, at least one.
+        words: The words of the sentence, at least one.
+        hypotheses: Outputs of a model, most probable first, at least one.
 
     Returns:
-        That tree and True; or, if none is, the first one repaired, and False.
+        That tree and True. If no hypothesis is valid, the first one after repair and
+        False.
 
     Raises:
         ValueError: If there are no words.

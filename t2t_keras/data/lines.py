@@ -1,8 +1,8 @@
-"""Lines of text files: UTF-8, plain or .gz, with errors that name file and line.
+"""Lines of UTF-8 text files, plain or .gz, with errors that name file and line.
 
-What is to be learned from has to be UTF-8. Of what is to be translated or scored a line
-that is none costs nothing but itself: its invalid bytes become halves of surrogate
-pairs, as which no text has them (PEP 383).
+Training text must be valid UTF-8. In text to translate or score, an invalid line
+affects only itself: its invalid bytes become lone surrogates (PEP 383), which valid
+text never contains.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
 
 _GZIP = b"\x1f\x8b"
-"""What begins a compressed file, and no UTF-8."""
+"""Magic number of a gzip file. No UTF-8 text starts with it."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -25,35 +25,35 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def _open(path: Path) -> BinaryIO:
     with user_path(path, "read"):
         if path.is_dir():
-            raise UserError(f"{path} is a directory; a file is needed.")
+            raise UserError(f"{path} is a directory. Give a file.")
         if not path.exists():
             raise UserError(f"No such file: {path}")
         return path.open("rb")
 
 
 def _decompressed(path: Path, file: Any) -> Any:
-    # A pipe's name does not tell.
+    # The name of a pipe does not show whether its content is compressed.
     is_compressed = path.suffix == ".gz" or file.peek(len(_GZIP)).startswith(_GZIP)
     return gzip.GzipFile(fileobj=file) if is_compressed else file
 
 
 def decode_line(line: bytes, path: str | Path, number: int, strict: bool = True) -> str:
-    """Turns a line of a file into text.
+    """Decodes a line of a file.
 
-    Only a line feed ends a line: a NUL, a form feed or U+2028 inside stays inside,
-    so that two files stay aligned whatever they hold.
+    Only a line feed ends a line. NUL, form feed and U+2028 stay in the line, so that
+    two files stay aligned whatever they contain.
 
     Args:
-        line: The bytes, with or without the line end.
-        path: Where they were read, for the message.
-        number: The line's number from 1, for the message.
+        line: The bytes, with or without the line feed.
+        path: File name for the error message.
+        number: Line number for the error message, starting at 1.
         strict: Whether invalid UTF-8 is an error. Default True.
 
     Returns:
-        The text without line end, and without a byte-order mark on line 1.
+        The text without the line end. On line 1, a byte-order mark is removed, too.
 
     Raises:
-        UserError: If the bytes are no UTF-8 and `strict`.
+        UserError: If `strict` is True and the bytes are not UTF-8.
     """
     try:
         text = line.decode("utf-8", "strict" if strict else "surrogateescape")
@@ -69,27 +69,29 @@ def decode_line(line: bytes, path: str | Path, number: int, strict: bool = True)
 
 
 def is_text(line: str) -> bool:
-    """Tells whether a line was UTF-8 when it was read."""
+    """Returns whether a line was valid UTF-8 when it was read."""
     return not _SURROGATE.search(line)
 
 
 def readable(line: str) -> str:
-    """Returns a line with a replacement character for each byte that was no UTF-8."""
+    """Returns a line with U+FFFD in place of each invalid byte."""
     return _SURROGATE.sub("\ufffd", line)
 
 
 def read_lines(
     path: str | Path, content: BinaryIO | None = None, strict: bool = True
 ) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file, plain or .gz, without their ends.
+    """Yields the lines of a UTF-8 file, plain or .gz, without line ends.
 
     Args:
         path: The file.
-        content: Where to read it, if not there; it is closed at the end.
+        content: Stream to read instead of opening `path`; it is closed at the end.
+            Default None.
         strict: Whether invalid UTF-8 is an error. Default True.
 
     Raises:
-        UserError: If the file is missing, damaged, or not UTF-8 and `strict`.
+        UserError: If the file is missing or damaged, or if `strict` is True and it is
+            not UTF-8.
     """
     path = Path(path)
     with content or _open(path) as opened, _decompressed(path, opened) as file:
@@ -109,16 +111,16 @@ def align_lines(
     source_path: str | Path,
     target_path: str | Path,
 ) -> Iterator[tuple[str, str]]:
-    """Yields the lines of two files side by side.
+    """Yields pairs of corresponding lines of two files.
 
     Args:
-        sources: The lines of one.
-        targets: Those of the other.
-        source_path: Where the first were read, for the message.
-        target_path: Where the others were read, likewise.
+        sources: Lines of the source file.
+        targets: Lines of the target file.
+        source_path: Name of the source file for the error message.
+        target_path: Name of the target file for the error message.
 
     Raises:
-        UserError: If there are more of one than of the other.
+        UserError: If the files have different numbers of lines.
     """
     number = 0
     for line in sources:

@@ -1,9 +1,9 @@
-"""Directories that are filled whole or not at all, by one process at a time.
+"""Directories that are created completely or not at all, by one process at a time.
 
-What is written goes to a hidden directory inside the new one, which is on the same file
-system even where the new one is a mount point. Its entries are moved up at the end. A
-process that is killed leaves the hidden directory behind, and with it a list of what it
-had begun to move: the next one removes that and nothing else.
+Files are written to a hidden directory inside the new one. It is on the same file
+system even if the new directory is a mount point. At the end its entries are moved up.
+A killed process leaves the hidden directory behind, with a list of the entries that it
+had started to move. The next process removes exactly those.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ _ATTEMPTS = 100
 
 @contextlib.contextmanager
 def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
-    """Fills a directory that is new or empty.
+    """Fills a new or empty directory atomically.
 
     Args:
-        path: The directory; its parents are made if need be.
-        last: The name of the entry that is put in place last: where it is, the
-            directory is whole.
-        taken: What to say if another process is filling it.
+        path: The directory. Missing parents are created.
+        last: Name of the entry that is moved last. If it exists, the directory is
+            complete.
+        taken: Error message if another process is filling the directory.
 
     Yields:
         A directory to write to. If the block raises, nothing is left behind.
 
     Raises:
-        UserError: If the directory is not empty, another process is filling it, or it
-            cannot be written to.
+        UserError: If the directory is not empty, is not writable, or is being filled
+            by another process.
     """
     path = Path(path).resolve()
     with user_path(path, "written to"):
@@ -63,7 +63,7 @@ def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
         finally:
             _remove_remains(path, last)
             stack.close()
-            # Unless they are in use: filled, or locked by the next process.
+            # Fails if the directory was filled, or if the next process has locked it.
             with contextlib.suppress(OSError):
                 hidden.rmdir()
                 if not existed:
@@ -71,7 +71,7 @@ def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
 
 
 def is_being_filled(path: str | Path) -> bool:
-    """Tells whether a process is in a block of `new_directory`."""
+    """Returns whether a process is filling the directory with `new_directory`."""
     return is_locked(Path(path) / _HIDDEN / _LOCK)
 
 
@@ -83,7 +83,7 @@ def _lock(stack: contextlib.ExitStack, path: Path, taken: str) -> None:
             stack.enter_context(lock)
             return
         except OSError as error:
-            # Whoever was here before may be removing what is empty.
+            # The previous process may be removing the empty directories right now.
             is_gone = isinstance(error, FileNotFoundError)
             if not is_gone or attempt + 1 == _ATTEMPTS:
                 with user_path(path, "written to"):
@@ -98,7 +98,7 @@ def _check_empty(path: Path) -> None:
 
 
 def _remove_remains(path: Path, last: str) -> None:
-    """Removes what a process did not finish, be it this one or one that was killed."""
+    """Removes the unfinished files of this process or of one that was killed."""
     hidden = path / _HIDDEN
     moved = hidden / _MOVED
     if moved.is_file() and not (path / last).exists():

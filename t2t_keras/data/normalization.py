@@ -1,10 +1,16 @@
-"""Normalization of characters before text is divided into tokens.
+"""Normalization of characters before tokenization.
 
-The names are SentencePiece's. "nfkc" is Unicode's normalization form KC, which replaces
-characters by compatible ones: full-width punctuation and superscripts become ASCII.
-"nmt_nfkc" also replaces invisible characters, such as the zero-width space, by spaces.
-"_cf" folds case. "identity" keeps text as it is. Runs of white space and of control
-characters become one space under all of them: see `clean`.
+The names are those of SentencePiece:
+
+- "nfkc" is Unicode normalization form KC, which replaces characters by compatible
+  ones: full-width punctuation and superscripts become ASCII.
+- "nmt_nfkc" also replaces invisible characters, such as the zero-width space, by
+  spaces.
+- The suffix "_cf" adds case folding.
+- "identity" leaves text unchanged.
+
+With each of them, runs of white space and control characters become one space; see
+`clean`.
 """
 
 from typing import Any
@@ -15,28 +21,29 @@ import tensorflow_text as tf_text
 from t2t_keras.errors import UserError
 
 DEFAULT_NORMALIZATION = "nmt_nfkc"
-"""SentencePiece's own default."""
+"""The default of SentencePiece."""
 
 NORMALIZATIONS = (DEFAULT_NORMALIZATION, "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 _UNSEEN = r"[\x{61c}\x{200b}\x{200c}\x{200e}\x{200f}\x{2581}\x{feff}\x{fffd}]"
-"""What SentencePiece's "nmt_" rules make a space of, and neither `clean` nor NFKC."""
+"""Characters that the "nmt_" rules replace by a space, but `clean` and NFKC do not."""
 
 
 def check_normalization(name: str) -> None:
-    """Makes sure that there is such a normalization.
+    """Checks the name of a normalization.
 
     Raises:
-        UserError: If it is none of `NORMALIZATIONS`.
+        UserError: If it is not in `NORMALIZATIONS`.
     """
     if name not in NORMALIZATIONS:
         raise UserError(
-            f"A normalization is one of {', '.join(NORMALIZATIONS)}. Received: {name!r}"
+            f"Normalization must be one of {', '.join(NORMALIZATIONS)}. Received: "
+            f"{name!r}"
         )
 
 
 def sentencepiece_normalizer(name: str) -> Any:
-    """Returns what normalizes lines outside the graph as SentencePiece's models do.
+    """Returns a SentencePiece normalizer, which works outside the graph.
 
     Args:
         name: One of `NORMALIZATIONS`.
@@ -44,8 +51,8 @@ def sentencepiece_normalizer(name: str) -> Any:
     import sentencepiece
 
     sentencepiece.set_min_log_level(2)
-    # A model without any rule has SentencePiece print a line whenever it is loaded. The
-    # one given is for a character that its models would show as a space anyway.
+    # SentencePiece logs a line whenever it loads a model without rules. The rule below
+    # is for a character that SentencePiece models represent as a space anyway.
     is_identity = name == "identity"
     return sentencepiece.SentencePieceNormalizer(
         rule_name=None if is_identity else name,
@@ -57,7 +64,7 @@ def sentencepiece_normalizer(name: str) -> Any:
 
 
 def rules(name: str) -> bytes:
-    """Returns a normalization as SentencePiece's models hold it."""
+    """Returns the rules of a normalization in the format of SentencePiece models."""
     from sentencepiece import sentencepiece_model_pb2
 
     model = sentencepiece_model_pb2.ModelProto()

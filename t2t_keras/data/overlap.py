@@ -1,4 +1,4 @@
-"""How much of the held-out text has been seen in training."""
+"""Overlap of held-out text with the training data."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -7,40 +7,40 @@ from t2t_keras.counted import counted
 from t2t_keras.data.corpora import Pair
 
 
-class _Held(NamedTuple):
-    sources: list[int]
+class _HeldOut(NamedTuple):
     pairs: list[int]
+    sources: list[int]
 
 
 class Overlap:
-    """Counts held-out pairs, and sources of them, that also occur in training.
+    """Counts held-out pairs and source sentences that also occur in training.
 
-    Texts are equal if they are apart from white space. What is kept in memory are
-    hashes of the held-out text alone. Empty sources are left out.
+    Texts are compared without regard to white space. Only hashes of the held-out text
+    are kept in memory. Pairs with an empty source are ignored.
     """
 
     def __init__(self) -> None:
-        self._splits: dict[str, _Held] = {}
+        self._splits: dict[str, _HeldOut] = {}
         self._sources: set[int] = set()
         self._seen: set[int] = set()
 
     def add(self, split: str, pairs: Iterable[Pair]) -> None:
-        """Remembers a held-out split.
+        """Adds a held-out split.
 
         Args:
-            split: Its name.
-            pairs: Its sentence pairs.
+            split: Name of the split.
+            pairs: Sentence pairs of the split.
         """
-        held = _Held([], [])
+        held_out = _HeldOut([], [])
         for source, target in pairs:
             if hashed := _hash(source):
-                held.sources.append(hashed)
-                held.pairs.append(hash((hashed, _hash(target))))
-        self._splits[split] = held
-        self._sources.update(held.sources)
+                held_out.sources.append(hashed)
+                held_out.pairs.append(hash((hashed, _hash(target))))
+        self._splits[split] = held_out
+        self._sources.update(held_out.sources)
 
     def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields training pairs as they are, and notes which are held out, too."""
+        """Yields training pairs unchanged and records which are also held out."""
         for pair in pairs:
             hashed = _hash(pair[0])
             if hashed in self._sources:
@@ -48,15 +48,15 @@ class Overlap:
             yield pair
 
     def counts(self, split: str) -> dict[str, int]:
-        """Returns how many "pairs" and "sources" of a split training has, too."""
-        held = self._splits[split]
+        """Returns the number of "pairs" and "sources" of a split found in training."""
+        held_out = self._splits[split]
         return {
             name: sum(hashed in self._seen for hashed in hashes)
-            for name, hashes in (("pairs", held.pairs), ("sources", held.sources))
+            for name, hashes in held_out._asdict().items()
         }
 
     def note(self, split: str) -> str:
-        """Returns what to tell of a split; an empty string if nothing is repeated."""
+        """Returns a warning about a split, or an empty string without any overlap."""
         found, lines = self.counts(split), len(self._splits[split].pairs)
         if not found["sources"]:
             return ""
@@ -66,11 +66,11 @@ class Overlap:
         )
         return (
             f"{split}: of {counted(lines, 'pair')}, {pairs} in train, and {sources}. "
-            "Scores on these overstate how well new text is translated."
+            "Scores on them overstate the quality on new text."
         )
 
 
 def _hash(text: str) -> int:
-    """Returns 0 for no text."""
+    """Returns a hash that ignores white space, or 0 for an empty text."""
     words = " ".join(text.split())
     return hash(words) if words else 0

@@ -1,4 +1,4 @@
-"""A prepared directory: vocabulary, token ids and held-back text of a corpus."""
+"""Data directories: vocabulary, token ids and held-out text of a corpus."""
 
 import dataclasses
 import json
@@ -27,13 +27,13 @@ from t2t_keras.json_file import read_object, require_keys
 _NEEDED = ("vocabulary_fingerprint", "target_lang", "splits")
 
 FORMAT = 1
-"""Of the directory; to be raised when an older version could not read it rightly."""
+"""Format version of a data directory. Raise it when older code cannot read new ones."""
 
 MANIFEST = "manifest.json"
 TOKENIZER_DIR = "tokenizer"
 _PAIRS_PER_SHARD = 250_000
-_MOST_SHARDS = 500
-"""All are written at once, and a process may open 1,024 files or so."""
+_MAX_SHARDS = 500
+"""All shards are open at once, and a process may open about 1,024 files."""
 
 _REPORT_SECONDS = 5
 _VERSIONED = (
@@ -47,10 +47,10 @@ _VERSIONED = (
 
 
 def text_path(directory: str | Path, split: str, side: str) -> Path:
-    """Returns where a directory keeps the plain text of a held-back split.
+    """Returns the path of the plain text of a held-out split.
 
     Args:
-        directory: A prepared directory or a model directory.
+        directory: A data directory or a model directory.
         split: "dev" or "test".
         side: "source" or "target".
     """
@@ -71,36 +71,39 @@ def prepare(
     corpus_arguments: dict[str, Any] | None = None,
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Learns the vocabulary of a corpus and writes its token ids.
+    """Learns the vocabulary of a corpus and writes its token ids to a data directory.
 
-    The directory is filled whole, or, if anything fails, not at all, and by one process
-    at a time: see `new_directory`. Of dev and test the plain text is kept too, every
-    pair of it, for evaluation by decoding.
+    The directory is created completely or, after a failure, not at all, and by one
+    process at a time; see `new_directory`. The plain text of all dev and test pairs is
+    kept for evaluation by decoding.
 
     Args:
-        corpus: Where the sentences come from.
-        data_dir: The directory to make.
-        subword: A key of `TOKENIZERS`. Default "bpe".
+        corpus: The corpus.
+        data_dir: The directory to create.
+        subword: Type of subwords, a key of `TOKENIZERS`. Default "bpe".
         vocab_size: Number of tokens of each vocabulary. Default 37,000.
-        share_vocabulary: One vocabulary for both sides. Default True.
-        source_normalization: What is done to the source side's characters, one of
-            `NORMALIZATIONS`. Default "nmt_nfkc", by which input that is typed in
-            another way than the training text is known all the same.
-        target_normalization: Likewise, to the target side's. Default "identity", so
-            that the model writes as the training text does.
-        tokenizers: Use these rather than learn a vocabulary.
-        length_filter: Which pairs to keep. Default `LengthFilter()`.
-        bpe_dropout: How to divide the kept training pairs into pieces. Default as
-            `tokenizers` do, once each.
-        corpus_arguments: How to open the corpus again, for the manifest.
-        report: Receives a line of text at every milestone.
+        share_vocabulary: Whether both sides share one vocabulary. Default True.
+        source_normalization: Normalization of the source side, one of
+            `NORMALIZATIONS`. Default "nmt_nfkc", so that input with other characters
+            of the same meaning than in the training text is tokenized like it.
+        target_normalization: Normalization of the target side, one of
+            `NORMALIZATIONS`. Default "identity", so that the model writes characters
+            as in the training text.
+        tokenizers: Tokenizers to use instead of learning a vocabulary. Default None.
+        length_filter: Filter for the pairs. Default `LengthFilter()`.
+        bpe_dropout: BPE dropout for the training pairs. Default None (segment each
+            pair once, deterministically).
+        corpus_arguments: Arguments to open the corpus again, stored in the manifest.
+            Default none.
+        report: Called with a line of text at every milestone. Default `print`.
 
     Returns:
         The manifest, as written to `manifest.json`.
 
     Raises:
-        UserError: If `data_dir` is not empty, another process is filling it, the
-            corpus is faulty, or the vocabulary has no merges to drop.
+        UserError: If `data_dir` is not empty or another process is filling it, the
+            corpus is invalid, or BPE dropout is requested for a vocabulary without
+            merges.
     """
     data_dir = Path(data_dir).resolve()
     if bpe_dropout:
@@ -115,13 +118,13 @@ def prepare(
         available = corpus.splits()
         if "train" not in available:
             raise UserError(f"{corpus.name} has no train split, only {available}.")
-        # Held-out text first: mistakes in it are found before hours of training text.
+        # Read held-out text first, to find errors in it before hours of training text.
         overlap = Overlap()
         held_out = [split for split in SPLITS[1:] if split in available]
         for split in held_out:
             overlap.add(split, corpus.read(split))
         if tokenizers is None:
-            report(f"Learning a vocabulary of {vocab_size} ({subword}) ...")
+            report(f"Learning a vocabulary of {vocab_size} tokens ({subword}) ...")
             tokenizers = TokenizerPair.train(
                 lambda: corpus.read("train"),
                 subword,
@@ -132,7 +135,7 @@ def prepare(
             )
             _report_shortfall(tokenizers, vocab_size, report)
         tokenizers.save(work_dir / TOKENIZER_DIR)
-        pairs_of_training = sum(1 for _ in overlap.watch(corpus.read("train")))
+        train_pairs = sum(1 for _ in overlap.watch(corpus.read("train")))
         splits = {
             split: _prepare_split(
                 corpus,
@@ -141,7 +144,7 @@ def prepare(
                 tokenizers,
                 length_filter,
                 bpe_dropout if split == "train" else None,
-                pairs_of_training if split == "train" else 0,
+                train_pairs if split == "train" else 0,
                 report,
             )
             for split in SPLITS
@@ -153,7 +156,7 @@ def prepare(
                 report(note)
         if not splits["train"]["pairs"]:
             raise UserError(
-                f"No training pair of {corpus.name} is left after filtering: "
+                f"The filters removed all training pairs of {corpus.name}: "
                 f"{splits['train']['removed']}"
             )
         manifest = {
@@ -189,7 +192,7 @@ def _report_shortfall(
         if tokenizer.vocab_size < vocab_size:
             text = f"{side} text".strip()
             tokens = counted(tokenizer.vocab_size, "token")
-            report(f"The {text} yields no more than {tokens}.")
+            report(f"The {text} yields only {tokens}.")
 
 
 def _prepare_split(
@@ -229,7 +232,7 @@ def _prepare_split(
                 yield source, target
 
     shards = -(-segmentations * size // _PAIRS_PER_SHARD)
-    shards = min(max(1, shards), _MOST_SHARDS)
+    shards = min(max(1, shards), _MAX_SHARDS)
     kept, source_tokens, target_tokens = write_records(
         directory, split, shards, pairs()
     )
@@ -251,18 +254,18 @@ def _prepare_split(
 
 
 class PreparedData:
-    """A directory that `prepare` made.
+    """A data directory that `prepare` created.
 
     Args:
         data_dir: The directory.
 
     Attributes:
-        manifest: What `prepare` returned.
+        manifest: The manifest that `prepare` returned.
         tokenizers: The tokenizers of both sides.
 
     Raises:
-        UserError: If the directory was not made by `prepare`, or its vocabulary is
-            not the one that its records were written with.
+        UserError: If `prepare` did not create the directory, or its records were
+            written with another vocabulary.
     """
 
     def __init__(self, data_dir: str | Path) -> None:
@@ -271,19 +274,19 @@ class PreparedData:
         with user_path(path, "read"):
             is_prepared = path.is_file()
         if not is_prepared:
-            todo = "Run t2t-prepare first."
+            hint = "Run t2t-prepare first."
             if is_being_filled(self.data_dir):
-                todo = "t2t-prepare is still writing it."
+                hint = "t2t-prepare is still writing it."
             raise UserError(
-                f"{self.data_dir} holds no prepared data ({MANIFEST}). {todo}"
+                f"{self.data_dir} holds no prepared data ({MANIFEST}). {hint}"
             )
         again = "Run t2t-prepare again."
         self.manifest = read_object(path, todo=again)
         if self.manifest.get("format") != FORMAT:
             raise UserError(
-                f"{self.data_dir} was made by another version of t2t-keras: its format "
-                f"is {self.manifest.get('format')}, this version reads {FORMAT}. "
-                f"{again}"
+                f"{self.data_dir} was written by another version of t2t-keras: its "
+                f"format is {self.manifest.get('format')}, this version reads "
+                f"{FORMAT}. {again}"
             )
         require_keys(path, self.manifest, _NEEDED, again)
         expected = self.manifest["vocabulary_fingerprint"]
@@ -291,22 +294,22 @@ class PreparedData:
         if self.tokenizers.fingerprint != expected:
             raise UserError(
                 f"{self.data_dir} was prepared with another vocabulary: its records "
-                f"have {expected}, its tokenizer is {self.tokenizers.fingerprint}. Run "
-                "t2t-prepare again."
+                f"were written with {expected}, its tokenizer is "
+                f"{self.tokenizers.fingerprint}. Run t2t-prepare again."
             )
 
     def examples(self, split: str) -> RecordExamples:
         """Opens the records of a split.
 
         Raises:
-            UserError: If they are missing, damaged, or not those of the manifest.
+            UserError: If they are missing, damaged, or do not match the manifest.
         """
         examples = RecordExamples(self.data_dir, split)
         expected = self.manifest["splits"].get(split, {}).get("pairs", 0)
         if len(examples) != expected:
+            found = counted(len(examples), f"{split} pair")
             raise UserError(
-                f"{self.data_dir} has {counted(len(examples), 'pair')} of {split}, its "
-                f"{MANIFEST} counts {expected:,}: they were not written together. Run "
-                "t2t-prepare again."
+                f"{self.data_dir} has {found}, but its {MANIFEST} counts {expected:,}: "
+                "they were not written together. Run t2t-prepare again."
             )
         return examples

@@ -1,9 +1,9 @@
-"""Token ids in sharded TFRecord files, read at random through an index.
+"""Token ids in sharded TFRecord files, with an index for random access.
 
 A shard is an ordinary TFRecord file of `tf.train.Example`s with the features
-"source" and "target" (int64, without start and end tokens). Beside the shards, an
-index holds where each record lies and how long it is, so that an epoch can be
-planned, shuffled, shared out and resumed without reading what others read.
+"source" and "target" (int64, without start and end tokens). The index holds the
+position and length of each record, so that an epoch can be planned, shuffled, divided
+among workers and resumed, and each worker reads only its own records.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import atomic_writer, user_path
 
 _COLUMNS = ("source_length", "target_length", "shard", "offset", "size", "digests")
-_HEADER_BYTES = 12  # length and its checksum
-_FOOTER_BYTES = 4  # the record's checksum
+_HEADER_BYTES = 12  # Length of the record and checksum of the length.
+_FOOTER_BYTES = 4  # Checksum of the record.
 
 
 def _shard_path(directory: Path, split: str, shard: int, shards: int) -> Path:
@@ -44,16 +44,16 @@ def write_records(
     shards: int,
     pairs: Iterable[tuple[Any, Any]],
 ) -> tuple[int, int, int]:
-    """Writes token ids into shards, one after another in turn, and their index.
+    """Writes token ids to shards, round-robin, and their index.
 
     Args:
         directory: An existing directory.
-        split: The files' prefix.
+        split: Name of the split, used as prefix of the file names.
         shards: Number of files.
         pairs: Source and target ids, each a sequence of int.
 
     Returns:
-        The numbers of pairs, of source tokens and of target tokens.
+        The number of pairs, of source tokens and of target tokens.
     """
     directory = Path(directory)
     columns: dict[str, list[int]] = {
@@ -98,15 +98,17 @@ def write_records(
 
 
 class RecordExamples(Examples):
-    """The examples of one split of a prepared directory.
+    """The examples of one split of a data directory.
+
+    Whole files are checked when they are opened, because random access does not check
+    the checksums of records.
 
     Args:
         directory: The directory.
-        split: The files' prefix.
+        split: Name of the split, the prefix of the file names.
 
     Raises:
-        UserError: If files are missing, or not as they were written: random access
-            cannot check a record's own checksum, so whole files are checked here.
+        UserError: If files are missing or damaged.
     """
 
     def __init__(self, directory: str | Path, split: str) -> None:
@@ -122,7 +124,7 @@ class RecordExamples(Examples):
                 columns = {name: index[name] for name in _COLUMNS}
         except UserError:
             raise
-        except Exception as error:  # zipfile, zlib and numpy raise what they like
+        except Exception as error:  # zipfile, zlib and NumPy raise various errors.
             raise UserError(
                 f"{index_path} is damaged ({error}). Run t2t-prepare again."
             ) from error
@@ -152,7 +154,7 @@ class RecordExamples(Examples):
         return (tf.TensorSpec([None], tf.string),)
 
     def fetch(self, indices: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Returns the serialized examples of some indices."""
+        """Returns the serialized examples at `indices`."""
         records = np.empty(len(indices), object)
         for i, index in enumerate(indices):
             start = self._offset[index]
@@ -162,7 +164,7 @@ class RecordExamples(Examples):
         return (records,)
 
     def parse(self, *fetched: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns serialized examples into token ids, in the graph."""
+        """Parses serialized examples into token ids in the graph."""
         features = tf.io.parse_example(
             fetched[0],
             {

@@ -1,4 +1,4 @@
-"""Pipes and other streams, which can be read once, as files that can be read again."""
+"""Copies of pipes and other streams, which can be read more than once."""
 
 import io
 import os
@@ -15,23 +15,24 @@ from t2t_keras.files import user_path
 
 
 def is_stream(path: str | Path) -> bool:
-    """Tells whether a path is there and can be read but once, such as a pipe."""
+    """Returns whether a path exists and can be read only once, such as a pipe."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return False  # Whoever opens it will say what is wrong.
+        return False  # Opening the path reports the error.
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 class Streams:
-    """Those of some paths that are streams.
+    """The streams among some paths.
 
-    Whoever writes to several pipes may do so in any order: as soon as the first is
-    wanted, all of them are read at once, into files without a name in the directory for
-    temporary files (TMPDIR). The system removes these with the process.
+    A program that writes to several pipes may do so in any order. Therefore all streams
+    are copied concurrently as soon as one of them is opened. The copies are unnamed
+    files in the directory for temporary files (TMPDIR), which the system removes when
+    the process ends.
 
     Args:
-        paths: Files of all kinds.
+        paths: Files, some of which may be streams.
 
     Raises:
         UserError: If a stream is named twice.
@@ -46,23 +47,25 @@ class Streams:
                 known = named.setdefault((status.st_dev, status.st_ino), path)
                 if path in self._copies or known != path:
                     raise UserError(
-                        f"{path} is a stream, which can be read only once, and is "
-                        f"named twice{'' if known == path else f', also as {known}'}."
+                        f"{path} is a stream, which can be read only once, but it is "
+                        f"given twice{'' if known == path else f', also as {known}'}."
                     )
                 self._copies[path] = _Copy(path)
 
     def open(self, path: str | Path) -> BinaryIO | None:
-        """Opens a stream as often as need be; the first time waits for its end.
+        """Opens the copy of a stream. May be called repeatedly.
+
+        The first call waits until the stream ends.
 
         Args:
             path: One of the paths.
 
         Returns:
-            What it had to say, from the start, or None if the path is no stream.
+            The content from the start, or None if the path is not a stream.
 
         Raises:
-            UserError: If it may not be read.
-            OSError: If reading it or writing the copy fails.
+            UserError: If the stream may not be read.
+            OSError: If reading the stream or writing the copy fails.
         """
         if str(path) not in self._copies:
             return None
@@ -72,7 +75,7 @@ class Streams:
 
 
 class _Copy:
-    """A stream's copy, made by a thread, which nobody waits for at the end."""
+    """Copy of a stream, written by a daemon thread."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -101,11 +104,11 @@ class _Copy:
         self._thread.join()
         if self._error:
             raise self._error
-        return io.BufferedReader(_FromStart(self._file.fileno()))
+        return io.BufferedReader(_IndependentReader(self._file.fileno()))
 
 
-class _FromStart(io.RawIOBase):
-    """Reads an open file with a position of its own."""
+class _IndependentReader(io.RawIOBase):
+    """Reads an open file with its own position."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,7 +1,7 @@
-"""The kinds of subwords, learned and applied by well-kept libraries.
+"""Subword tokenizers: BPE, unigram and WordPiece.
 
 Sennrich et al. (2016) for byte-pair encoding, Kudo (2018) for the unigram model, Wu
-et al. (2016) for word pieces.
+et al. (2016) for WordPiece. SentencePiece and tensorflow-text implement them.
 """
 
 import collections
@@ -24,21 +24,22 @@ from t2t_keras.data.tokenizer import CleanLines, Tokenizer, clean
 from t2t_keras.errors import UserError
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
-_MOST_DISTINCT_WORDS = 100_000
-"""How many words the word piece vocabulary is learned from, the frequent ones."""
+_MAX_DISTINCT_WORDS = 100_000
+"""Number of most frequent words that the WordPiece vocabulary is learned from."""
 
-_COUNTED_WORDS = 10_000_000
-"""How many words of running text it is learned from at most."""
+_MAX_WORDS = 10_000_000
+"""Maximum number of running words that the WordPiece vocabulary is learned from."""
 
 _CHUNK_LINES = 1024
-"""How many lines are normalized at once."""
+"""Number of lines that are normalized at once."""
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """SentencePiece, for byte-pair encoding and the unigram model.
+    """SentencePiece tokenizer with a byte-pair encoding model.
 
     Args:
-        model: A serialized SentencePiece model with this project's special ids.
+        model: Serialized SentencePiece model with the special ids of
+            `t2t_keras.tokens`.
     """
 
     subword = "bpe"
@@ -50,16 +51,16 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def normalization(self) -> str:  # type: ignore[override]
-        """What the model was told to do to text first."""
+        """Name of the model's normalization."""
         return _parse(self.model).normalizer_spec.name
 
     def with_normalization(self, name: str) -> "SentencePieceTokenizer":
-        """Returns a tokenizer of the same vocabulary that normalizes otherwise."""
+        """Returns a tokenizer with the same vocabulary and another normalization."""
         return type(self)(_with_rules(self.model, name))
 
     @staticmethod
     def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
-        """Normalizes lines by SentencePiece's rules."""
+        """Normalizes lines with SentencePiece's rules."""
         return map(sentencepiece_normalizer(name).normalize, lines)
 
     @classmethod
@@ -69,11 +70,11 @@ class SentencePieceTokenizer(Tokenizer):
         vocab_size: int,
         normalization: str = DEFAULT_NORMALIZATION,
     ) -> "SentencePieceTokenizer":
-        """Learns the subwords of some text.
+        """Learns a vocabulary from text.
 
         Args:
             lines: Sentences.
-            vocab_size: Number of tokens; fewer if the text does not yield as many.
+            vocab_size: Maximum number of tokens. A small text may yield fewer.
             normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
@@ -104,7 +105,8 @@ class SentencePieceTokenizer(Tokenizer):
         except RuntimeError as error:
             if cleaned.error:
                 raise cleaned.error from None
-            raise UserError(_why_not(vocab_size, error, cleaned.characters)) from error
+            message = _training_error(vocab_size, error, cleaned.characters)
+            raise UserError(message) from error
         learned = model.getvalue()
         if normalization == "identity":
             learned = _with_rules(learned, normalization)
@@ -120,12 +122,12 @@ class SentencePieceTokenizer(Tokenizer):
 
     def pieces(self) -> list[str]:
         """Returns the text of every token, by id."""
-        with tf.init_scope():  # The values are wanted while a graph is made, too.
+        with tf.init_scope():  # Gives values even while a graph is being built.
             pieces = self.module.id_to_string(tf.range(self.vocab_size)).numpy()
         return [piece.decode("utf-8", "replace") for piece in pieces]
 
     def starts_word(self, piece: str) -> bool:
-        """Tells whether a token begins with SentencePiece's sign for a space."""
+        """Returns whether a token starts with SentencePiece's space marker."""
         return piece.startswith("\u2581")
 
 
@@ -144,17 +146,17 @@ def _with_rules(model: bytes, normalization: str) -> bytes:
     return proto.SerializeToString(deterministic=True)
 
 
-def _why_not(vocab_size: int, error: RuntimeError, characters: set[str]) -> str:
-    """Says why there is no vocabulary, in the terms of our own flags."""
+def _training_error(vocab_size: int, error: RuntimeError, characters: set[str]) -> str:
+    """Returns a message in terms of our flags for a failed training."""
     if not characters:
-        return "No vocabulary can be learned: there is no text in the training files."
-    # Special tokens, and SentencePiece's sign for a space.
-    least = len(characters - {" "}) + 5
-    if vocab_size < least:
+        return "No vocabulary can be learned: the training files contain no text."
+    # The special tokens and SentencePiece's space marker need an id, too.
+    minimum = len(characters - {" "}) + 5
+    if vocab_size < minimum:
         return (
             f"A vocabulary of {vocab_size} tokens is too small for this text and its "
             f"{counted(len(characters), 'different character')}. Set --vocab_size to "
-            f"at least {least}."
+            f"at least {minimum}."
         )
     return (
         f"No vocabulary of {vocab_size} tokens can be learned from this text: {error}. "
@@ -163,28 +165,28 @@ def _why_not(vocab_size: int, error: RuntimeError, characters: set[str]) -> str:
 
 
 class UnigramTokenizer(SentencePieceTokenizer):
-    """SentencePiece's unigram model."""
+    """SentencePiece tokenizer with a unigram model."""
 
     subword = "unigram"
 
 
 class WordPieceTokenizer(Tokenizer):
-    """Word pieces: the longest match in the vocabulary, word by word.
+    """WordPiece tokenizer: longest match in the vocabulary, word by word.
 
-    Words are what white space divides; punctuation stays with its word, so that
-    `detokenize` gives the text back but for runs of spaces, and words that begin
-    with "##" themselves.
+    Words are separated by white space, and punctuation stays attached to its word.
+    `detokenize` therefore restores the text, except for runs of spaces and words that
+    start with "##".
 
     Args:
-        model: The vocabulary, one piece a line, UTF-8; pieces that continue a word
-            begin with "##". The first is the padding token's, which also names the
-            normalization after a space, unless that is NFKC.
+        model: The vocabulary in UTF-8, one piece per line. Pieces that continue a word
+            start with "##". The first line is the padding token, followed by a space
+            and the name of the normalization unless that is "nfkc".
     """
 
     subword = "wordpiece"
-    # No text holds these: control characters are cleaned away.
+    # Cleaned text never contains these, because control characters are removed.
     _SPECIAL = ("\x01pad", "\x01bos", "\x01eos", "\x01unk")
-    # Of vocabularies from before there was a choice.
+    # Normalization of vocabularies that do not name one (written by old versions).
     _UNNAMED = "nfkc"
 
     def __init__(self, model: bytes) -> None:
@@ -201,20 +203,22 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     @classmethod
-    def _of(cls, pieces: Sequence[str], normalization: str) -> "WordPieceTokenizer":
-        """Makes a tokenizer of pieces, the special ones first."""
+    def _from_pieces(
+        cls, pieces: Sequence[str], normalization: str
+    ) -> "WordPieceTokenizer":
+        """Creates a tokenizer from pieces, special tokens first."""
         padding = cls._SPECIAL[PAD_ID]
         if normalization != cls._UNNAMED:
             padding += f" {normalization}"
         return cls("\n".join([padding, *pieces[1:]]).encode("utf-8"))
 
     def with_normalization(self, name: str) -> "WordPieceTokenizer":
-        """Returns a tokenizer of the same vocabulary that normalizes otherwise."""
-        return self._of(self._pieces, name)
+        """Returns a tokenizer with the same vocabulary and another normalization."""
+        return self._from_pieces(self._pieces, name)
 
     @staticmethod
     def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
-        """Normalizes lines as the graph does."""
+        """Normalizes lines in the same way as the graph."""
         remaining = iter(lines)
         while chunk := list(itertools.islice(remaining, _CHUNK_LINES)):
             for line in normalize(tf.constant(chunk), name).numpy():
@@ -227,16 +231,16 @@ class WordPieceTokenizer(Tokenizer):
         vocab_size: int,
         normalization: str = DEFAULT_NORMALIZATION,
     ) -> "WordPieceTokenizer":
-        """Learns the word pieces of some text.
+        """Learns a vocabulary from text.
 
         Args:
             lines: Sentences.
-            vocab_size: The number of tokens to aim for; the algorithm, which prunes
-                by frequency, ends near it.
+            vocab_size: Target number of tokens. The algorithm prunes by frequency, so
+                the result is close to it, but not exact.
             normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
-            UserError: If the text has more characters than the vocabulary has room.
+            UserError: If the vocabulary is too small for the characters of the text.
         """
         import keras_nlp
 
@@ -248,13 +252,13 @@ class WordPieceTokenizer(Tokenizer):
                 f"No vocabulary of {vocab_size} tokens can be learned from this text: "
                 f"it has {counted(characters, 'character')}. Try another --vocab_size."
             )
-        # The learner's time grows with the number of distinct words, most of which
-        # occur once or twice in a large corpus and hardly sway it.
-        frequent = counts.most_common(_MOST_DISTINCT_WORDS)
-        # It takes the words one by one, and no piece that is rarer than ten: only the
-        # counts' proportions matter, so a large corpus is counted as a smaller one,
-        # and a small one as ten times itself.
-        scale = min(10.0, _COUNTED_WORDS / counts.total())
+        # The training time grows with the number of distinct words. In a large corpus
+        # most words occur once or twice and hardly change the result.
+        frequent = counts.most_common(_MAX_DISTINCT_WORDS)
+        # The learner reads the words one by one and ignores pieces that occur less
+        # than ten times. Only the proportions of the counts matter, so scale down the
+        # counts of a large corpus and scale up those of a small one.
+        scale = min(10.0, _MAX_WORDS / counts.total())
         words = tf.data.Dataset.from_generator(
             lambda: ([word] * round(scale * count) for word, count in frequent),
             output_signature=tf.TensorSpec([None], tf.string),
@@ -267,7 +271,7 @@ class WordPieceTokenizer(Tokenizer):
             split=False,
             reserved_tokens=list(cls._SPECIAL),
         )
-        return cls._of(pieces, normalization)
+        return cls._from_pieces(pieces, normalization)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
@@ -279,14 +283,15 @@ class WordPieceTokenizer(Tokenizer):
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens into sentences."""
         text = self.module.detokenize(ids)
-        # As SentencePiece shows what it has no token for.
+        # SentencePiece's replacement for unknown text.
         return tf.strings.regex_replace(text, self._SPECIAL[UNK_ID], "\u2047")
 
     def pieces(self) -> list[str]:
         """Returns the text of every token, by id."""
-        # They are shown, in SVG too, which may not hold the characters of _SPECIAL.
+        # The pieces are displayed, also in SVG, which cannot contain the control
+        # characters of _SPECIAL.
         return ["<pad>", "<s>", "</s>", "<unk>", *self._pieces[len(self._SPECIAL) :]]
 
     def starts_word(self, piece: str) -> bool:
-        """Tells whether a token lacks the sign of a word's continuation."""
+        """Returns whether a token lacks the continuation prefix "##"."""
         return not piece.startswith("##")

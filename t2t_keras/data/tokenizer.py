@@ -1,8 +1,4 @@
-"""Subword tokenizers that run inside the TensorFlow graph.
-
-Sennrich et al. (2016) for byte-pair encoding, Kudo (2018) for the unigram model, Wu
-et al. (2016) for word pieces; SentencePiece and tensorflow-text do the work.
-"""
+"""Interface of the subword tokenizers, which run inside the TensorFlow graph."""
 
 import hashlib
 import re
@@ -11,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
-# C0 and C1 controls, and all of Unicode's spaces and separators.
+# C0 and C1 control characters, and all Unicode spaces and separators.
 _CONTROL = r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 _CONTROL_RE2 = re.sub(r"\\(?:x|u)([0-9a-f]+)", r"\\x{\1}", _CONTROL)
 
 
 def clean(text: tf.Tensor) -> tf.Tensor:
-    """Turns runs of control characters and of white space into a space.
+    """Replaces each run of control characters and white space by one space.
 
     Args:
         text: `[...]` strings.
@@ -26,18 +22,18 @@ def clean(text: tf.Tensor) -> tf.Tensor:
 
 
 def clean_line(line: str) -> str:
-    """Turns runs of control characters and of white space into a space."""
+    """Replaces each run of control characters and white space by one space."""
     return re.sub(_CONTROL, " ", line)
 
 
 class CleanLines:
-    """Cleans the lines that a vocabulary is learned from, and keeps their error.
+    """Cleans the lines that a vocabulary is learned from and keeps their error.
 
-    The learners turn what their input raises into errors of their own.
+    Vocabulary learners replace an error in their input by one of their own.
 
     Attributes:
-        error: What reading the lines raised, or None.
-        characters: The different characters that have come.
+        error: Error raised while reading the lines, or None.
+        characters: Set of the characters read so far.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -57,15 +53,16 @@ class CleanLines:
 
 
 class Tokenizer(ABC):
-    """Text to token ids and back, in the graph.
+    """Converts text to token ids and back, in the graph.
 
-    Ids 0 to 3 are padding, start, end and unknown, whatever the kind of model.
+    In every vocabulary, ids 0 to 3 are padding, start, end and unknown.
 
     Attributes:
+        subword: Type of subwords, a key of `TOKENIZERS`.
         vocab_size: Number of tokens.
-        model: The trained model as bytes, all that there is to a tokenizer.
-        normalization: What is done to text first, one of `NORMALIZATIONS`.
-        module: What a SavedModel has to keep for the tokenizer's operations.
+        model: Serialized model. It defines the tokenizer completely.
+        normalization: Normalization of the text, one of `NORMALIZATIONS`.
+        module: Module that a SavedModel must track for the tokenizer's operations.
     """
 
     subword: str
@@ -78,15 +75,15 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def with_normalization(self, name: str) -> "Tokenizer":
-        """Returns a tokenizer of the same vocabulary that normalizes otherwise."""
+        """Returns a tokenizer with the same vocabulary and another normalization."""
 
     @staticmethod
     @abstractmethod
     def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
-        """Normalizes lines as tokenizers of this kind do.
+        """Normalizes lines in the same way as tokenizers of this class.
 
         Args:
-            lines: Lines that are clean.
+            lines: Lines cleaned by `clean_line`.
             name: One of `NORMALIZATIONS`.
         """
 
@@ -103,7 +100,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Joins tokens into sentences; the reverse of `tokenize`.
+        """Joins tokens into sentences; the inverse of `tokenize`.
 
         Args:
             ids: `[batch, (tokens)]` int32, without padding, start and end.
@@ -118,18 +115,18 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def starts_word(self, piece: str) -> bool:
-        """Tells whether a token's text begins a word, rather than goes on with one."""
+        """Returns whether the text of a token starts a word."""
 
     def words(self, pieces: Sequence[str]) -> list[int]:
-        """Returns for each token of a sentence the number of its word, from 0."""
+        """Returns the index of the word of each token of a sentence, from 0."""
         numbers, word = [], -1
         for piece in pieces:
-            # The first token begins a word, whatever it looks like.
+            # The first token always starts a word.
             word += self.starts_word(piece) or word < 0
             numbers.append(word)
         return numbers
 
     @property
     def fingerprint(self) -> str:
-        """Tells vocabularies apart: the first 16 hex digits of the model's SHA-256."""
+        """Identifies the vocabulary: first 16 hex digits of the model's SHA-256."""
         return hashlib.sha256(self.model).hexdigest()[:16]

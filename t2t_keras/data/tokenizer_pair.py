@@ -1,4 +1,4 @@
-"""The tokenizers of both sides, learned, saved and loaded together."""
+"""The source and target tokenizers, learned, saved and loaded together."""
 
 import itertools
 import json
@@ -24,24 +24,26 @@ TOKENIZERS: dict[str, type[Any]] = {
     "unigram": UnigramTokenizer,
     "wordpiece": WordPieceTokenizer,
 }
-"""The class behind each value of `--subword`."""
+"""Class for each value of `--subword`."""
 
 _MODELS = (["shared"], ["source", "target"])
-"""The files of a pair."""
+"""Names of the model files of a shared or separate pair."""
 
 
 class TokenizerPair:
-    """The tokenizers of both sides: one and the same, or two.
+    """The tokenizers of the source and the target side.
 
     Args:
         source: Tokenizer of the source side.
-        target: Tokenizer of the target side.
-        shared: Whether they have one vocabulary, so that a token has the same id on
-            both sides. Default: if they are the same object. Those of one vocabulary
-            are two where the sides are normalized differently.
+        target: Tokenizer of the target side. May be the same object.
+        shared: Whether both have the same vocabulary, so that a token has the same id
+            on both sides. Two tokenizers can share a vocabulary and differ in their
+            normalization. Default None (True if they are the same object).
 
     Attributes:
-        shared: See above.
+        source: Tokenizer of the source side.
+        target: Tokenizer of the target side.
+        shared: Whether both have the same vocabulary.
     """
 
     _INDEX = "tokenizer.json"
@@ -55,7 +57,7 @@ class TokenizerPair:
 
     @property
     def normalization(self) -> dict[str, str]:
-        """The normalization of "source" and "target", as of `NORMALIZATIONS`."""
+        """Normalization of "source" and "target", each one of `NORMALIZATIONS`."""
         return {
             "source": self.source.normalization,
             "target": self.target.normalization,
@@ -63,7 +65,7 @@ class TokenizerPair:
 
     @property
     def fingerprint(self) -> str:
-        """Tells vocabularies apart, for manifests and error messages."""
+        """Identifies the vocabularies in manifests and error messages."""
         if self.source is self.target:
             return self.source.fingerprint
         return f"{self.source.fingerprint}-{self.target.fingerprint}"
@@ -78,19 +80,20 @@ class TokenizerPair:
         source_normalization: str = DEFAULT_NORMALIZATION,
         target_normalization: str = DEFAULT_NORMALIZATION,
     ) -> "TokenizerPair":
-        """Learns one vocabulary of both sides together, or one of each.
+        """Learns one shared vocabulary or one for each side.
 
         Args:
-            pairs: Gives the training pairs anew at each call.
-            subword: A key of `TOKENIZERS`.
+            pairs: Returns a new iterator over the training pairs at each call.
+            subword: Type of subwords, a key of `TOKENIZERS`.
             vocab_size: Number of tokens of each vocabulary.
-            shared: Whether to learn one vocabulary.
-            source_normalization: What is done to the source side first, one of
+            shared: Whether to learn one vocabulary for both sides.
+            source_normalization: Normalization of the source side, one of
                 `NORMALIZATIONS`. Default "nmt_nfkc".
-            target_normalization: Likewise, to the target side. Default "nmt_nfkc".
+            target_normalization: Normalization of the target side, one of
+                `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
-            UserError: If no such vocabulary can be learned from the text.
+            UserError: If the vocabulary cannot be learned from the text.
         """
         kind = TOKENIZERS[subword]
         names = source_normalization, target_normalization
@@ -110,7 +113,7 @@ class TokenizerPair:
             return cls(tokenizer, tokenizer)
 
         def normalized_lines() -> Iterable[str]:
-            # In turn: learners look at the first millions of lines alone.
+            # Alternate the sides, since learners read only the first millions of lines.
             sources, targets = itertools.tee(pairs())
             sides = (
                 (clean_line(source) for source, _ in sources),
@@ -124,7 +127,7 @@ class TokenizerPair:
         return cls(source, target, shared=True)
 
     def save(self, directory: str | Path) -> None:
-        """Writes the models and an index of them into a directory."""
+        """Saves the tokenizers and their index to a directory."""
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         models = {"shared": self.source}
@@ -141,10 +144,10 @@ class TokenizerPair:
 
     @classmethod
     def load(cls, directory: str | Path) -> "TokenizerPair":
-        """Reads what `save` wrote.
+        """Loads tokenizers from a directory written by `save`.
 
         Raises:
-            UserError: If the directory holds no tokenizer, or a damaged one.
+            UserError: If the directory has no tokenizer or the tokenizer is damaged.
         """
         directory = Path(directory)
         index_path = directory / cls._INDEX
@@ -152,7 +155,7 @@ class TokenizerPair:
             if not index_path.is_file():
                 raise UserError(f"{directory} holds no tokenizer ({cls._INDEX}).")
         index = read_object(index_path, ["subword", "shared"])
-        # Which older versions did not write.
+        # Older versions did not write "models".
         default = ["shared"] if index["shared"] else ["source", "target"]
         names = index.get("models", default)
         if index["subword"] not in [*TOKENIZERS] or names not in _MODELS:

@@ -1,4 +1,4 @@
-"""A treebank as a corpus: sentences and, as their translations, trees."""
+"""A treebank as a parallel corpus of sentences and trees."""
 
 import collections
 import itertools
@@ -13,21 +13,22 @@ from t2t_keras.errors import UserError
 
 
 class TreebankCorpus:
-    """Trees in files of bracketed trees, for training a parser (section 6.3).
+    """Corpus of files of bracketed trees, for training a parser (section 6.3).
 
-    A source is a sentence's words divided by spaces, a target its linearized tree.
+    A source is the words of a sentence separated by spaces. A target is its linearized
+    tree.
 
     Args:
         source_lang: Language code of the text.
-        paths: Files and folders of trees of each split.
-        substitutions: For each training tree so many more that do not exist: some
-            constituents are replaced by others of their label from other trees (SUB²,
-            Shi et al., 2021). Default 0.
-        seed: Of these. Default 0.
-        keep_tags: Whether targets tell each word's part of speech. Default False.
+        paths: Files and folders of trees for each split.
+        substitutions: Number of synthetic trees to add for each training tree, in which
+            some constituents are replaced by constituents with the same label from
+            other trees (SUB², Shi et al., 2021). Default 0.
+        seed: Random seed for the substitutions. Default 0.
+        keep_tags: Whether targets contain part-of-speech tags. Default False.
 
     Raises:
-        UserError: If there are no training trees, or a folder has no file of trees.
+        UserError: If there are no training trees or a folder has no files of trees.
     """
 
     name = "treebank"
@@ -55,7 +56,7 @@ class TreebankCorpus:
         return [split for split in SPLITS if self._files[split]]
 
     def read(self, split: str) -> Iterator[Pair]:
-        """Yields sentences and linearized trees; those without words are left out."""
+        """Yields sentences and linearized trees, without trees that have no words."""
         trees = self._trees(split)
         if split == "train" and self._substitutions:
             trees = self._substituted(list(trees))
@@ -68,7 +69,7 @@ class TreebankCorpus:
             yield from filter(None, map(simplify, trees))
 
     def _substituted(self, trees: list[Tree]) -> Iterator[Tree]:
-        """Yields each tree, then versions of it with parts from other trees."""
+        """Yields each tree, then its versions with parts from other trees."""
         by_label: dict[str, list[Tree]] = collections.defaultdict(list)
         for tree in trees:
             for part in _constituents(tree):
@@ -80,10 +81,10 @@ class TreebankCorpus:
                 yield _substitute(tree, by_label, draw, 1 / _size(tree), is_top=True)
 
 
-_SUBSTITUTED = 2
-"""How many constituents of a tree are replaced on average."""
-_MOST_DIFFERENT = 2
-"""How many times as long a constituent may be as what it replaces."""
+_MEAN_SUBSTITUTED = 2
+"""Average number of constituents of a tree that are drawn for replacement."""
+_MAX_LENGTH_RATIO = 2
+"""Maximum ratio of the length of a replacement to that of the original constituent."""
 
 
 def _constituents(tree: Tree) -> Iterator[Tree]:
@@ -106,10 +107,10 @@ def _substitute(
 ) -> Tree:
     if tree.word is not None:
         return tree
-    if not is_top and draw.random() < _SUBSTITUTED * share:
+    if not is_top and draw.random() < _MEAN_SUBSTITUTED * share:
         other = draw.choice(by_label[tree.label])
         size, other_size = (sum(1 for _ in part.leaves()) for part in (tree, other))
-        if other_size <= _MOST_DIFFERENT * size:
+        if other_size <= _MAX_LENGTH_RATIO * size:
             return other
     children = (_substitute(c, by_label, draw, share) for c in tree.children)
     return Tree(tree.label, tuple(children))

@@ -11,14 +11,14 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
 
 TOP = "TOP"
-"""The label of what holds a whole sentence and is no constituent itself."""
+"""Label of a bracket around a whole sentence that is not a constituent."""
 
-MOST_NESTED = 200
-"""How many brackets may be open at once; people nest far fewer."""
+MAX_DEPTH = 200
+"""Maximum number of open brackets. Trees of real sentences need far fewer."""
 
 _TOP_LABELS = frozenset({"", TOP, "ROOT", "S1"})
 TRACE = "-NONE-"
-"""The part of speech of what is no word: where an annotator saw one moved from."""
+"""Part of speech of a trace, which marks where a word was moved from."""
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _SUFFIXES = (".mrg", ".mrg.gz", ".trees", ".trees.gz", ".txt", ".txt.gz")
 
@@ -27,9 +27,9 @@ class Tree(NamedTuple):
     """A constituent, or a word with its part of speech.
 
     Attributes:
-        label: The constituent's tag, or the word's part of speech.
-        children: The constituents and words that it consists of; of a word, none.
-        word: The word; None for a constituent.
+        label: Label of the constituent, or part of speech of the word.
+        children: Constituents and words below a constituent; empty for a word.
+        word: The word, or None for a constituent.
     """
 
     label: str
@@ -37,7 +37,7 @@ class Tree(NamedTuple):
     word: str | None = None
 
     def leaves(self) -> Iterator["Tree"]:
-        """Yields the words, from left to right, as trees."""
+        """Yields the words with their parts of speech, from left to right."""
         if self.word is not None:
             yield self
         for child in self.children:
@@ -53,14 +53,14 @@ class Tree(NamedTuple):
 
 
 def tree_files(paths: Iterable[str | Path]) -> list[Path]:
-    """Returns the files of trees that paths name.
+    """Returns the files of trees at some paths.
 
     Args:
-        paths: Files, and folders that are searched for them: names that end in .mrg,
-            .trees or .txt, with or without .gz.
+        paths: Files and folders. Folders are searched recursively for names that end in
+            .mrg, .trees or .txt, with or without .gz.
 
     Raises:
-        UserError: If there is no such file or folder, or a folder has no such file.
+        UserError: If a path does not exist or a folder has no files of trees.
     """
     files: list[Path] = []
     for path in map(Path, paths):
@@ -78,75 +78,77 @@ def tree_files(paths: Iterable[str | Path]) -> list[Path]:
         )
         if not found:
             raise UserError(
-                f"{path} has no file of trees: none ends in {', '.join(_SUFFIXES)}."
+                f"{path} has no files of trees. Their names must end in "
+                f"{', '.join(_SUFFIXES)}."
             )
         files += found
     return files
 
 
 def read_trees(path: str | Path, content: BinaryIO | None = None) -> Iterator[Tree]:
-    """Yields the trees of a file, over as many lines as each takes.
+    """Yields the trees of a file. A tree may span several lines.
 
     Args:
         path: The file, plain or .gz.
-        content: Where to read it, if not there.
+        content: Stream to read instead of opening `path`. Default None.
 
     Raises:
-        UserError: If the brackets do not match, or something is no tree; the message
-            names the file and the line.
+        UserError: If brackets do not match or the text is not a tree. The message names
+            the file and the line.
     """
-    # Of each open bracket: its line, its label, what it holds so far.
+    # Line number, texts and children of each open bracket.
     open_: list[tuple[int, list[str], list[Tree]]] = []
     number = 0
     for number, line in enumerate(read_lines(path, content), 1):
         for token in _TOKEN.findall(line):
             if token == "(":
                 open_.append((number, [], []))
-                if len(open_) > MOST_NESTED:
+                if len(open_) > MAX_DEPTH:
                     raise UserError(
-                        f"{path}:{number}: more than {MOST_NESTED} open brackets."
+                        f"{path}:{number}: more than {MAX_DEPTH} open brackets."
                     )
             elif not open_:
-                raise UserError(f"{path}:{number}: {token!r} stands in no tree.")
+                raise UserError(f"{path}:{number}: {token!r} is outside any tree.")
             elif token != ")" and open_[-1][2]:
                 raise UserError(
-                    f"{path}:{number}: {token!r} stands beside brackets, in none of "
-                    "its own."
+                    f"{path}:{number}: {token!r} follows a bracket and has no bracket "
+                    "of its own."
                 )
             elif token != ")":
                 open_[-1][1].append(token)
             else:
-                begun, texts, children = open_.pop()
-                tree = _tree(texts, children, f"{path}:{begun}")
+                start, texts, children = open_.pop()
+                tree = _tree(texts, children, f"{path}:{start}")
                 if open_:
                     open_[-1][2].append(tree)
                 else:
                     yield tree
     if open_:
-        raise UserError(f"{path}:{open_[0][0]}: the tree that begins here has no end.")
+        raise UserError(f"{path}:{open_[0][0]}: the tree that starts here has no end.")
 
 
-def _tree(texts: list[str], children: list[Tree], place: str) -> Tree:
+def _tree(texts: list[str], children: list[Tree], position: str) -> Tree:
     if children and len(texts) <= 1:
         return Tree(texts[0] if texts else "", tuple(children))
     if not children and len(texts) == 2:
         return Tree(texts[0], (), texts[1])
     raise UserError(
-        f"{place}: a bracket holds a label and then either a word or other brackets. "
-        f"Received: {' '.join(texts)!r} and {counted(len(children), 'bracket')}"
+        f"{position}: a bracket must contain a label and then either a word or other "
+        f"brackets. Received: {' '.join(texts)!r} and "
+        f"{counted(len(children), 'bracket')}"
     )
 
 
 def simplify(tree: Tree) -> Tree | None:
-    """Strips what parsers do not predict: traces, function tags, the top bracket.
+    """Removes what parsers do not predict: traces, function tags, the top bracket.
 
     Args:
-        tree: As an annotator wrote it.
+        tree: A tree as annotated.
 
     Returns:
-        The tree without empty constituents, with plain labels, or None if it has no
-        words; `TOP` is the label of several constituents without one above them, and
-        of a word without one.
+        The tree with plain labels and without empty constituents, or None if it has no
+        words. Several top constituents, or a word without a constituent, are put under
+        the label `TOP`.
     """
     if tree.word is not None:
         return None if tree.label == TRACE else tree
@@ -156,13 +158,13 @@ def simplify(tree: Tree) -> Tree | None:
     if tree.label in _TOP_LABELS:
         is_constituent = len(kept) == 1 and kept[0].word is None
         return kept[0] if is_constituent else Tree(TOP, kept)
-    # NP-SBJ-1 and NP=2 are an NP; a sign that begins a label belongs to it.
+    # NP-SBJ-1 and NP=2 become NP. A sign at the start belongs to the label.
     label = re.split(r"(?<=.)[-=|]", tree.label, maxsplit=1)[0]
     return Tree(label, kept)
 
 
 def retag(tree: Tree, tagged: Tree) -> Tree:
-    """Returns a tree with the parts of speech of another one over the same words."""
+    """Returns `tree` with the parts of speech of `tagged`, a tree of the same words."""
     leaves = tagged.leaves()
 
     def copy(node: Tree) -> Tree:
@@ -176,12 +178,12 @@ def retag(tree: Tree, tagged: Tree) -> Tree:
 def brackets(
     tree: Tree, skip: Sequence[bool] | None = None
 ) -> list[tuple[str, int, int]]:
-    """Returns the label, first word and end of every constituent.
+    """Returns the label, first word and end (exclusive) of every constituent.
 
     Args:
         tree: A simplified tree.
-        skip: Of each word, whether it does not count. Default all count. What holds
-            no word that counts is left out.
+        skip: Whether to ignore each word. Constituents without other words are left
+            out. Default None (ignore none).
     """
     found: list[tuple[str, int, int]] = []
     number = counted = 0

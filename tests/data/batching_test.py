@@ -1,4 +1,4 @@
-"""Batches: hand-written plans, the token budget, reproducible order, few shapes."""
+"""Tests of batch plans: token budget, reproducible order and number of shapes."""
 
 import itertools
 import sys
@@ -38,7 +38,7 @@ def shapes(parts):
     ]
 
 
-def test_boundaries_are_four_to_an_octave():
+def test_bucket_boundaries_are_four_per_doubling():
     # fmt: off
     expected = [4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128,
                 160, 192, 224, 256]
@@ -51,9 +51,9 @@ def test_boundaries_are_four_to_an_octave():
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        # 2, 3, 3 | 4, 4 | 6: three of 3 are 9 positions, two of 4 are 8, one of 6.
+        # Widths 2, 3, 3 | 4, 4 | 6: 3 * 3 = 9 positions, 2 * 4 = 8, and 6.
         ({"batch_tokens": 9}, [[3, 0, 5], [1, 4], [2]]),
-        # What counts is the longest: 4 four times is 16, 6 three times is 18.
+        # The longest pair counts: 4 * 4 = 16 and 3 * 6 = 18 positions.
         ({"batch_tokens": 15}, [[3, 0, 5], [1, 4], [2]]),
         ({"batch_tokens": 18}, [[3, 0, 5, 1], [4, 2]]),
         ({"batch_tokens": 36}, [[3, 0, 5, 1, 4, 2]]),
@@ -61,7 +61,7 @@ def test_boundaries_are_four_to_an_octave():
         ({"batch_tokens": 3}, [[3], [0], [5], [1], [4], [2]]),
         ({"batch_tokens": 36, "batch_sentences": 4}, [[3, 0, 5, 1], [4, 2]]),
         ({"batch_tokens": 9, "batch_sentences": 2}, [[3, 0], [5, 1], [4], [2]]),
-        # Of 4, 4, 4, 4, 4 and 8 positions.
+        # Padded widths 4, 4, 4, 4, 4 and 8.
         (
             {"batch_tokens": 16, "pad_to_boundary": True},
             [[3, 0, 5, 1], [4, 2]],
@@ -72,11 +72,11 @@ def test_boundaries_are_four_to_an_octave():
         ),
     ],
 )
-def test_plans_by_hand(arguments, expected):
+def test_plan_equals_hand_computed_batches(arguments, expected):
     assert plan(SIX, shuffle=False, **arguments) == expected
 
 
-def test_parts_by_hand():
+def test_parts_equal_hand_computed_shapes():
     batch = np.array([3, 0, 5, 1, 4])
     free = Batching(batch_tokens=20)
     assert shapes(free.parts(batch, SIX, 1)) == [([3, 0, 5, 1, 4], 5, 4, 4)]
@@ -88,7 +88,7 @@ def test_parts_by_hand():
         ([0], 1, 3, 2),
         ([2], 1, 6, 1),
     ]
-    # 20 positions have room for 5 rows of 4, and 2 of 8.
+    # 20 positions hold 5 rows of width 4 or 2 rows of width 8.
     fixed = Batching(batch_tokens=20, pad_to_boundary=True)
     assert shapes(fixed.parts(batch[:2], SIX, 1)) == [([3, 0], 5, 4, 4)]
     assert shapes(fixed.parts(batch, SIX, 2)) == [
@@ -96,14 +96,14 @@ def test_parts_by_hand():
         ([1, 4], 3, 4, 4),
     ]
     assert shapes(fixed.parts(np.array([0, 2]), SIX, 1)) == [([0, 2], 2, 8, 8)]
-    # Each part has the width that its own pairs need.
+    # Each part is as wide as its own pairs require.
     assert shapes(fixed.parts(np.array([0, 2]), SIX, 2)) == [
         ([0], 3, 4, 4),
         ([2], 1, 8, 8),
     ]
 
 
-def test_fewer_pairs_than_parts_leave_parts_of_one_padded_row():
+def test_empty_parts_have_one_padded_row():
     parts = Batching(batch_tokens=20).parts(np.array([1, 4]), SIX, 4)
     assert shapes(parts) == [
         ([1], 1, 3, 4),
@@ -121,8 +121,8 @@ def test_fewer_pairs_than_parts_leave_parts_of_one_padded_row():
     ]
 
 
-def test_statistics_by_hand():
-    # 2 rows of 4 + 4, and 1 of 6 + 1, and 3 of 3 + 3, which hold 37 tokens.
+def test_statistics_equal_hand_computed_values():
+    # 2 rows of 4 + 4, 1 row of 6 + 1, and 3 rows of 3 + 3, with 37 tokens in total.
     statistics = Batching(batch_tokens=9).statistics(SIX, 1)
     assert (statistics.batches, statistics.shapes) == (3, 3)
     assert statistics.non_padding == pytest.approx(37 / (16 + 7 + 18))
@@ -132,7 +132,7 @@ def test_statistics_by_hand():
 @pytest.mark.parametrize("batch_sentences", [None, 10])
 @pytest.mark.parametrize("batch_tokens", [50, 400, 4096])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_every_pair_once_within_the_budget(
+def test_every_pair_is_in_one_batch_within_the_token_budget(
     pad_to_boundary, batch_sentences, batch_tokens, shuffle
 ):
     lengths = random_lengths()
@@ -151,7 +151,7 @@ def test_every_pair_once_within_the_budget(
 
 
 @pytest.mark.parametrize("number", [1, 2, 7])
-def test_parts_divide_a_batch_and_its_budget(number):
+def test_parts_divide_a_batch_and_its_token_budget(number):
     lengths = random_lengths()
     plans = Batching(batch_tokens=400)
     for batch in plans.global_batches(lengths, 0):
@@ -163,14 +163,14 @@ def test_parts_divide_a_batch_and_its_budget(number):
         assert len(sizes) == number
         assert max(sizes) - min(sizes) <= 1
         for side in (0, 1):
-            # An empty part is one row of one position.
+            # An empty part has one row with one position.
             widths = [(p.source_length, p.target_length)[side] for p in parts]
             positions = sum(p.rows * w for p, w in zip(parts, widths, strict=True))
             assert len(batch) == 1 or positions <= 400 + sizes.count(0)
 
 
 @pytest.mark.parametrize("number", [1, 2, 7])
-def test_padding_to_boundaries_gives_few_shapes(number):
+def test_pad_to_boundary_gives_few_shapes(number):
     lengths = random_lengths()
     plans = Batching(batch_tokens=4096, pad_to_boundary=True)
     rows_of_width = {}
@@ -179,10 +179,10 @@ def test_padding_to_boundaries_gives_few_shapes(number):
             assert part.source_length == part.target_length
             assert part.rows >= len(part.indices)
             rows_of_width.setdefault(part.source_length, set()).add(part.rows)
-            # A replica computes its share of the budget, but for less than a row.
+            # A replica gets its share of the budget, rounded up to whole rows.
             width = part.source_length
             assert part.rows * width < 4096 / number + width
-    # One number of rows for each width; the longest pair has 60 tokens.
+    # Each width has one number of rows. The longest pair has 60 tokens.
     assert all(len(rows) == 1 for rows in rows_of_width.values())
     assert set(rows_of_width) <= set(bucket_boundaries(60).tolist())
     assert plans.statistics(lengths, number).shapes == len(rows_of_width) <= 12
@@ -190,20 +190,20 @@ def test_padding_to_boundaries_gives_few_shapes(number):
     assert free.shapes > len(rows_of_width)
 
 
-def test_an_epoch_is_a_function_of_seed_and_epoch():
+def test_plan_depends_only_on_seed_and_epoch():
     lengths = random_lengths()
     here = plan(lengths, 1, batch_tokens=400, seed=5)
     assert plan(lengths, 1, batch_tokens=400, seed=5) == here
     for epoch, seed in ((0, 5), (2, 5), (1, 6), (5, 1)):
         other = plan(lengths, epoch, batch_tokens=400, seed=seed)
         assert other != here
-        # Not only the batches' order differs, but also who is together.
+        # Not only the order of the batches differs, but also their composition.
         assert (
             len(set(map(frozenset, other)) & set(map(frozenset, here))) < len(here) / 2
         )
 
 
-def test_batches_come_in_random_order():
+def test_batches_are_shuffled():
     lengths = random_lengths()
     widths = [lengths[b].max() for b in plan(lengths, batch_tokens=400)]
     ascending = sum(a <= b for a, b in itertools.pairwise(widths))
@@ -212,7 +212,7 @@ def test_batches_come_in_random_order():
     assert [lengths[b].max() for b in in_order] == sorted(widths)
 
 
-def test_corpora_larger_than_the_sorting_window(monkeypatch):
+def test_corpus_larger_than_sorting_window_is_fully_batched(monkeypatch):
     monkeypatch.setattr(batching, "_WINDOW_PAIRS", 300)
     lengths = random_lengths(1_000)
     batches = plan(lengths, batch_tokens=400)
@@ -220,14 +220,14 @@ def test_corpora_larger_than_the_sorting_window(monkeypatch):
     assert all(lengths[b].max() * len(b) <= 400 for b in batches)
 
 
-def test_no_pairs_make_no_batches():
+def test_no_pairs_give_no_batches():
     empty = np.zeros([0, 2], int)
     for pad in (False, True):
         assert plan(empty, pad_to_boundary=pad) == []
 
 
 @pytest.mark.parametrize("name", ["batch_tokens", "batch_sentences"])
-def test_limits_below_one(name):
+def test_limits_below_one_are_rejected(name):
     with pytest.raises(ValueError, match=rf"{name} is at least 1\. Received: 0"):
         Batching(**{name: 0})
 
@@ -251,12 +251,12 @@ def multi30k_lengths():
 
 
 @pytest.mark.parametrize(
-    ("batch_tokens", "parts", "least"), [(4_096, 1, 0.90), (25_000, 7, 0.95)]
+    ("batch_tokens", "parts", "minimum"), [(4_096, 1, 0.90), (25_000, 7, 0.95)]
 )
-def test_little_padding_on_real_text(multi30k_lengths, batch_tokens, parts, least):
+def test_real_text_needs_little_padding(multi30k_lengths, batch_tokens, parts, minimum):
     plans = Batching(batch_tokens)
     for epoch in (0, 1):
-        assert plans.statistics(multi30k_lengths, parts, epoch).non_padding >= least
+        assert plans.statistics(multi30k_lengths, parts, epoch).non_padding >= minimum
 
 
 if __name__ == "__main__":

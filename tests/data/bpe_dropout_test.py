@@ -1,4 +1,4 @@
-"""BPE dropout: training text in other pieces than the usual ones."""
+"""Tests of BPE dropout."""
 
 import random
 import sys
@@ -48,7 +48,7 @@ def prepared(directory, **arguments):
 
 
 def pieces(data, split="train"):
-    """Returns the ids of every pair, source and target, without their ends."""
+    """Returns the source and target ids of every pair, without EOS."""
     found = data.examples(split)
     sides = found.parse(*found.fetch(np.arange(len(found))))
     return list(
@@ -73,30 +73,30 @@ def tokenizer():
 
 
 @pytest.mark.parametrize("line", [*PAIRS[7], *ODD])
-def test_without_dropout_the_pieces_are_sentencepieces(tokenizer, line):
+def test_zero_dropout_matches_sentencepiece(tokenizer, line):
     merges = Merges(tokenizer)
     found = merges.ids(merges.words(line), 0.0, random.Random(0).random)
-    usual = tokenizer.tokenize(tf.constant([line])).to_list()[0]
-    assert found.tolist() == usual
+    expected = tokenizer.tokenize(tf.constant([line])).to_list()[0]
+    assert found.tolist() == expected
     if line.isprintable():
         model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
         assert found.tolist() == model.encode(line)
 
 
 @pytest.mark.parametrize("length", [2, 3, 5])
-def test_a_word_stays_whole_as_often_as_by_algorithm_1(tokenizer, length):
+def test_probability_of_whole_word_matches_algorithm_1(tokenizer, length):
     merges, draw = Merges(tokenizer), random.Random(0).random
     word = next(piece for piece in tokenizer.pieces()[4:] if len(piece) == length)
     assert merges.ids([word], 0.0, draw).size == 1
-    expected = probability_of_one(merges, list(word), 0.3)
+    expected = probability_of_whole_word(merges, list(word), 0.3)
     assert expected == pytest.approx(0.7) if length == 2 else expected < 0.7
     n = 4000
     whole = sum(merges.ids([word], 0.3, draw).size == 1 for _ in range(n)) / n
     assert whole == pytest.approx(expected, abs=0.03)
 
 
-def probability_of_one(merges, left, dropout):
-    """Returns how likely some pieces become one, over all that may be passed over."""
+def probability_of_whole_word(merges, left, dropout):
+    """Returns the probability that all pieces merge, over all skipped merges."""
     if len(left) == 1:
         return 1.0
     joined = [left[i] + left[i + 1] for i in range(len(left) - 1)]
@@ -108,22 +108,24 @@ def probability_of_one(merges, left, dropout):
     total, reached = 0.0, 1.0
     for _, i in by_rank:
         rest = [*left[:i], joined[i], *left[i + 2 :]]
-        total += reached * (1 - dropout) * probability_of_one(merges, rest, dropout)
+        total += (
+            reached * (1 - dropout) * probability_of_whole_word(merges, rest, dropout)
+        )
         reached *= dropout
     return total
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_every_segmentation_is_of_the_same_text(tmp_path, share, monkeypatch):
+def test_all_segmentations_detokenize_to_the_same_text(tmp_path, share, monkeypatch):
     monkeypatch.setattr(examples, "_CHUNK_PAIRS", 7)
-    usual_manifest, usual = prepared(tmp_path / "usual", share_vocabulary=share)
+    default_manifest, default = prepared(tmp_path / "default", share_vocabulary=share)
     manifest, data = prepared(
         tmp_path / "data", share_vocabulary=share, bpe_dropout=BpeDropout(0.2, 3)
     )
     assert manifest["bpe_dropout"]["dropout"] == 0.2
     assert manifest["splits"]["train"]["pairs"] == 150
     name = "vocabulary_fingerprint"
-    assert manifest[name] == usual_manifest[name]
+    assert manifest[name] == default_manifest[name]
     found = pieces(data)
     assert texts(data, found) == [pair for pair in PAIRS[:50] for _ in range(3)]
     for side in (0, 1):
@@ -131,47 +133,47 @@ def test_every_segmentation_is_of_the_same_text(tmp_path, share, monkeypatch):
         for one, other in (
             times[:2],
             times[1:],
-            (times[0], [p[side] for p in pieces(usual)]),
+            (times[0], [p[side] for p in pieces(default)]),
         ):
             assert sum(a != b for a, b in zip(one, other, strict=True)) > 15
-    # What translations are measured on is as translation will see it.
-    assert pieces(data, "dev") == pieces(usual, "dev")
+    # Held-out text keeps the segmentation that is used for translation.
+    assert pieces(data, "dev") == pieces(default, "dev")
 
 
 @pytest.mark.parametrize(("sides", "kept"), [("source", 1), ("target", 0)])
-def test_one_side_can_be_left_as_it_is(tmp_path, sides, kept):
-    _, usual = prepared(tmp_path / "usual")
+def test_sides_restricts_dropout_to_one_side(tmp_path, sides, kept):
+    _, default = prepared(tmp_path / "default")
     _, data = prepared(tmp_path / "data", bpe_dropout=BpeDropout(0.3, 1, sides))
     same = [
-        [a[side] == b[side] for a, b in zip(pieces(data), pieces(usual), strict=True)]
+        [a[side] == b[side] for a, b in zip(pieces(data), pieces(default), strict=True)]
         for side in (0, 1)
     ]
     assert all(same[kept])
     assert sum(same[1 - kept]) < 25
 
 
-def test_a_pair_is_kept_or_removed_by_its_usual_pieces(tmp_path):
+def test_length_filter_uses_the_deterministic_segmentation(tmp_path):
     _, everything = prepared(tmp_path / "everything")
     longest = max(len(ids) for pair in pieces(everything) for ids in pair)
     limit = {"length_filter": LengthFilter(max_tokens=longest - 1)}
-    usual, dropped = (
+    default, dropped = (
         prepared(tmp_path / name, **limit, bpe_dropout=bpe_dropout)[0]["splits"][
             "train"
         ]
-        for name, bpe_dropout in (("usual", None), ("data", BpeDropout(0.5)))
+        for name, bpe_dropout in (("default", None), ("data", BpeDropout(0.5)))
     )
-    assert dropped["removed"] == usual["removed"]
-    assert usual["removed"]["too long"] > 0
-    assert dropped["pairs"] == 10 * usual["pairs"] > 0
+    assert dropped["removed"] == default["removed"]
+    assert default["removed"]["too long"] > 0
+    assert dropped["pairs"] == 10 * default["pairs"] > 0
 
 
-GIVEN = ["--source_lang=en", "--target_lang=de", "--cldr_pairs=100", "--vocab_size=300"]
+FLAGS = ["--source_lang=en", "--target_lang=de", "--cldr_pairs=100", "--vocab_size=300"]
 
 
-def test_equal_commands_in_other_processes_write_the_same(tmp_path):
+def test_prepare_with_bpe_dropout_is_reproducible_across_processes(tmp_path):
     for name in ("one", "two"):
         data = f"--data_dir={tmp_path}/{name}"
-        command.stage("prepare", data, *GIVEN, "--bpe_dropout=0.1")
+        command.stage("prepare", data, *FLAGS, "--bpe_dropout=0.1")
     one, two = (
         (tmp_path / name / "train-00000-of-00001.tfrecord").read_bytes()
         for name in ("one", "two")
@@ -201,14 +203,14 @@ def test_equal_commands_in_other_processes_write_the_same(tmp_path):
         (["--bpe_dropout=nan"], "probability below 1. Received: nan"),
     ],
 )
-def test_mistakes(tmp_path, flags, message):
+def test_invalid_bpe_dropout_flags_are_rejected(tmp_path, flags, message):
     data = f"--data_dir={tmp_path}/data"
-    failed = command.stage("prepare", data, *GIVEN, *flags, status=2)
+    failed = command.stage("prepare", data, *FLAGS, *flags, status=2)
     assert message in failed.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_a_given_vocabulary_without_merges_is_refused(tmp_path):
+def test_vocabulary_without_merges_is_rejected(tmp_path):
     given = TokenizerPair.train(lambda: PAIRS, "unigram", 100, shared=True)
     with pytest.raises(ValueError, match="Received: unigram"):
         prepared(tmp_path / "data", tokenizers=given, bpe_dropout=BpeDropout(0.1))

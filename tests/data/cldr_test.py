@@ -1,4 +1,4 @@
-"""The embedded corpus: real translations, reproducible, without leaks."""
+"""Tests of the embedded CLDR corpus."""
 
 import hashlib
 import inspect
@@ -36,21 +36,22 @@ def first_pairs(source_lang, target_lang, number, seed=0):
     return list(itertools.islice(pairs, number))
 
 
-def test_sizes_of_the_splits(splits):
+def test_split_sizes(splits):
     sizes = {split: len(pairs) for split, pairs in splits[1].items()}
     assert sizes == {"train": TRAIN_PAIRS, "dev": 1_000, "test": 1_000}
 
 
-def test_no_source_sentence_occurs_twice_in_or_across_splits(splits):
+def test_source_sentences_are_unique_across_splits(splits):
     sources = [source for pairs in splits[1].values() for source, _ in pairs]
     assert len(set(sources)) == len(sources) == TRAIN_PAIRS + 2_000
 
 
-def test_sentences_are_plain_lines(splits):
+def test_sentences_are_single_lines_with_single_spaces(splits):
     for pairs in splits[1].values():
         for pair in pairs:
             for text in pair:
-                # No line end, no edge or double space, no special kind of space.
+                # No line ends, no leading, trailing or repeated spaces, and no other
+                # kinds of space.
                 assert text
                 assert " ".join(text.split()) == text
 
@@ -68,7 +69,7 @@ DOMAINS = {
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_every_domain_occurs(splits, domain):
+def test_every_domain_occurs_in_train(splits, domain):
     assert set(DOMAINS) == set(cldr_sentences.DOMAINS)
     _, pairs = splits
     assert sum(bool(re.search(DOMAINS[domain], s)) for s, _ in pairs["train"]) >= 10
@@ -114,20 +115,20 @@ NAMES = {
 }
 
 
-def test_targets_are_translations_of_their_sources(splits):
+def test_targets_translate_their_sources(splits):
     lang, pairs = splits
     everything = [pair for split in pairs.values() for pair in split]
     known = [(s, t) for s, t in everything if s in NAMES[lang]]
     assert len(known) >= 3
     assert known == [(s, NAMES[lang][s]) for s, _ in known]
-    # "in 5 years", "5 miles" and "5 hours": whole numbers are those of the source.
+    # "in 5 years", "5 miles", "5 hours": the target has the same integers.
     counted = [(s, t) for s, t in everything if re.fullmatch(r"(in )?\d{1,3} \D+", s)]
     assert len(counted) >= 100
     for source, target in counted:
         assert re.findall(r"\d+", source) == re.findall(r"\d+", target)
 
 
-def test_a_build_is_a_function_of_the_seed(tmp_path, data_dir):
+def test_corpus_depends_only_on_the_seed(tmp_path, data_dir):
     def train(directory, seed):
         corpus = open_corpus(
             "cldr", "en", "de", tfds_data_dir=directory, cldr_pairs=50, cldr_seed=seed
@@ -139,7 +140,7 @@ def test_a_build_is_a_function_of_the_seed(tmp_path, data_dir):
     assert not set(here) & set(train(data_dir, 4))
 
 
-def test_equal_seeds_give_equal_pairs_in_any_process():
+def test_equal_seeds_give_equal_pairs_in_another_process():
     digest = hashlib.sha256(repr(first_pairs("en", "de", 300, 5)).encode()).hexdigest()
     program = (
         "import hashlib, itertools;"
@@ -162,7 +163,7 @@ def test_equal_seeds_give_equal_pairs_in_any_process():
     assert other.stdout.strip() == digest
 
 
-def test_the_default_is_100000_training_pairs():
+def test_default_is_100000_training_pairs():
     from t2t_keras.flags import corpus as corpus_flags
 
     assert cldr.CldrConfig(
@@ -185,9 +186,7 @@ def test_the_default_is_100000_training_pairs():
         ("en", "en", "must differ. Received: 'en'"),
     ],
 )
-def test_locales_that_cannot_be_translated_between(
-    tmp_path, source_lang, target_lang, message
-):
+def test_invalid_locales_are_rejected(tmp_path, source_lang, target_lang, message):
     with pytest.raises(ValueError, match=message):
         open_corpus("cldr", source_lang, target_lang, tfds_data_dir=str(tmp_path))
     with pytest.raises(ValueError, match=message):
@@ -199,12 +198,12 @@ def test_locales_that_cannot_be_translated_between(
     ("source_lang", "target_lang"),
     [("fr", "en"), ("pt_BR", "ja"), ("en", "uk"), ("en", "pl"), ("am", "en")],
 )
-def test_other_locales(source_lang, target_lang):
+def test_other_locales_yield_unique_sources(source_lang, target_lang):
     pairs = first_pairs(source_lang, target_lang, 1_000)
     assert len({source for source, _ in pairs}) == 1_000
 
 
-def test_more_sentences_than_there_are_end_with_a_message(monkeypatch):
+def test_exhausted_sentences_raise_an_error(monkeypatch):
     def one_of_three(rng):
         number = rng.randrange(3)
         return lambda locale: f"{locale} {number}"
@@ -212,16 +211,16 @@ def test_more_sentences_than_there_are_end_with_a_message(monkeypatch):
     monkeypatch.setattr(cldr_sentences, "DOMAINS", {"three": one_of_three})
     pairs = cldr_sentences.generate_pairs("en", "de")
     assert len({next(pairs) for _ in range(3)}) == 3
-    with pytest.raises(ValueError, match="no more than about 3 different sentences"):
+    with pytest.raises(ValueError, match="Only about 3 different sentences"):
         next(pairs)
 
 
-def test_locales_without_a_common_domain_are_refused(monkeypatch):
+def test_locales_without_a_common_domain_are_rejected(monkeypatch):
     def english_only(rng):
         return {"en": "x"}.__getitem__
 
     monkeypatch.setattr(cldr_sentences, "DOMAINS", {"english": english_only})
-    with pytest.raises(ValueError, match=r"hold too little .* 'en' and 'de'"):
+    with pytest.raises(ValueError, match=r"have too little .* 'en' and 'de'"):
         first_pairs("en", "de", 1)
 
 

@@ -1,4 +1,4 @@
-"""Corpora: one interface over a user's files and tensorflow-datasets."""
+"""Tests of text corpora and tensorflow-datasets corpora."""
 
 import gzip
 import socket
@@ -25,7 +25,7 @@ def text_corpus(source, target=None, **other):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_two_aligned_files(tmp_path, suffix):
+def test_text_corpus_reads_two_aligned_files(tmp_path, suffix):
     source = write(tmp_path / f"en{suffix}", ["a house", "two", "über"])
     target = write(tmp_path / f"de{suffix}", ["ein Haus", "zwei", "ß"])
     corpus = open_corpus(
@@ -38,7 +38,7 @@ def test_two_aligned_files(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz"])
-def test_one_file_of_two_columns(tmp_path, suffix):
+def test_text_corpus_reads_tab_separated_columns(tmp_path, suffix):
     lines = ["a house\tein Haus", "\tleer", "", "\t", "two\tzwei"]
     corpus = text_corpus([write(tmp_path / f"x{suffix}", lines)])
     assert list(corpus.read("train")) == [
@@ -50,7 +50,7 @@ def test_one_file_of_two_columns(tmp_path, suffix):
     ]
 
 
-def test_several_files_and_splits_plain_and_compressed(tmp_path):
+def test_splits_may_have_several_plain_and_gzip_files(tmp_path):
     files = {
         name: write(tmp_path / name, [f"{name} {i}" for i in range(2)])
         for name in ("b.en", "a.en.gz", "b.de.gz", "a.de")
@@ -73,7 +73,7 @@ def test_several_files_and_splits_plain_and_compressed(tmp_path):
     assert list(corpus.read("dev")) == [("d", "D")]
 
 
-ODD = [
+UNUSUAL = [
     "first",
     "",
     "a\tb",
@@ -89,21 +89,21 @@ ODD = [
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_odd_lines_stay_aligned(tmp_path, suffix, end):
-    numbers = [str(i) for i in range(len(ODD))]
-    odd = write(tmp_path / f"odd{suffix}", ODD, end)
+def test_lines_with_unusual_characters_stay_aligned(tmp_path, suffix, end):
+    numbers = [str(i) for i in range(len(UNUSUAL))]
+    odd = write(tmp_path / f"odd{suffix}", UNUSUAL, end)
     plain = write(tmp_path / f"plain{suffix}", numbers)
-    expected = list(zip(ODD, numbers, strict=True))
+    expected = list(zip(UNUSUAL, numbers, strict=True))
     assert list(text_corpus([odd], [plain]).read("train")) == expected
     swapped = text_corpus([plain], [odd]).read("train")
     assert [pair[::-1] for pair in swapped] == expected
 
 
-def test_byte_order_marks_belong_to_no_sentence(tmp_path):
+def test_byte_order_marks_are_removed(tmp_path):
     lines = ["\ufefffirst", "sec\ufeffond"]
     path = write(tmp_path / "x", lines, "\r\n")
     assert list(read_lines(path)) == ["first", "sec\ufeffond"]
-    # Each file of several may have one.
+    # Each of several files may have one.
     corpus = text_corpus([path, path], [path, path])
     assert [source for source, _ in corpus.read("train")][::2] == ["first", "first"]
     table = write(tmp_path / "x.tsv", ["\ufeffa\tb"], "\r\n")
@@ -111,12 +111,12 @@ def test_byte_order_marks_belong_to_no_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"a\r\nb\r\n", b"a\r\nb"])
-def test_the_last_line_may_lack_its_end(tmp_path, content):
+def test_last_line_may_lack_a_line_feed(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     assert list(read_lines(tmp_path / "x")) == ["a", "b"]
 
 
-def test_an_empty_file_has_no_lines(tmp_path):
+def test_empty_file_has_no_lines(tmp_path):
     (tmp_path / "x").write_bytes(b"")
     assert list(read_lines(tmp_path / "x")) == []
 
@@ -129,7 +129,9 @@ def test_an_empty_file_has_no_lines(tmp_path):
         (1, 0, "second.en:1: this line has no counterpart: .*second.de ends after 0 "),
     ],
 )
-def test_misaligned_files_are_named(tmp_path, source_lines, target_lines, message):
+def test_misaligned_files_raise_an_error_with_file_and_line(
+    tmp_path, source_lines, target_lines, message
+):
     first = write(tmp_path / "first", ["x"] * 2)
     source = write(tmp_path / "second.en", ["s"] * source_lines)
     target = write(tmp_path / "second.de", ["t"] * target_lines)
@@ -139,7 +141,7 @@ def test_misaligned_files_are_named(tmp_path, source_lines, target_lines, messag
 
 
 @pytest.mark.parametrize("name", ["x", "x.gz"])
-def test_invalid_utf8_is_located(tmp_path, name):
+def test_invalid_utf8_raises_an_error_with_file_and_line(tmp_path, name):
     content = "gut\nüber\n".encode() + "über\n".encode("latin-1")
     path = tmp_path / name
     path.write_bytes(gzip.compress(content) if path.suffix else content)
@@ -155,10 +157,10 @@ def test_invalid_utf8_is_located(tmp_path, name):
     [
         ("absent", "No such file: {}"),
         ("absent.gz", "No such file: {}"),
-        (".", "{} is a directory; a file is needed"),
+        (".", "{} is a directory"),
     ],
 )
-def test_a_missing_file_is_named(tmp_path, name, message):
+def test_missing_file_raises_an_error_with_its_name(tmp_path, name, message):
     path = tmp_path / name
     with pytest.raises(ValueError, match=message.format(path)):
         list(text_corpus([str(path)]).read("train"))
@@ -183,7 +185,7 @@ def _never_compressed(content):
 @pytest.mark.parametrize(
     "damage", [_truncated, _changed_inside, _changed_checksum, _never_compressed]
 )
-def test_a_damaged_gzip_file_is_named(tmp_path, damage):
+def test_damaged_gzip_file_raises_an_error_with_its_name(tmp_path, damage):
     lines = "".join(f"{i} {i * i % 9973} {i**3 % 9973}\n" for i in range(3000))
     path = tmp_path / "x.gz"
     path.write_bytes(damage(gzip.compress(lines.encode(), mtime=0)))
@@ -192,7 +194,9 @@ def test_a_damaged_gzip_file_is_named(tmp_path, damage):
 
 
 @pytest.mark.parametrize(("line", "columns"), [("a\tb\tc", 3), ("a", 1), ("a\tb\t", 3)])
-def test_wrong_columns_are_located(tmp_path, line, columns):
+def test_wrong_number_of_columns_raises_an_error_with_file_and_line(
+    tmp_path, line, columns
+):
     path = write(tmp_path / "x.tsv", ["a\tb", "", line])
     with pytest.raises(
         ValueError, match=rf"x\.tsv:3: expected two columns .* found {columns}\."
@@ -209,12 +213,12 @@ def test_wrong_columns_are_located(tmp_path, line, columns):
         ({}, {}, "at least one training file"),
     ],
 )
-def test_incomplete_lists_of_files(sources, targets, message):
+def test_incomplete_file_lists_are_rejected(sources, targets, message):
     with pytest.raises(ValueError, match=message):
         open_corpus("text", "en", "de", sources=sources, targets=targets)
 
 
-def test_an_unknown_kind_of_corpus():
+def test_unknown_corpus_is_rejected():
     with pytest.raises(ValueError, match=r"treebank or tfds:NAME\. Received: 'csv'"):
         open_corpus("csv", "en", "de")
 
@@ -230,7 +234,7 @@ def no_network(monkeypatch):
 
 @pytest.fixture
 def wmt14_dir(tmp_path):
-    """Write wmt14_translate/de-en as tensorflow-datasets keeps it."""
+    """Writes a small wmt14_translate/de-en in the format of tensorflow-datasets."""
 
     def examples(split, number):
         return [
@@ -254,7 +258,7 @@ def wmt14_dir(tmp_path):
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_dataset_by_name_in_either_direction(wmt14_dir):
+def test_tfds_dataset_opens_by_name_in_either_direction(wmt14_dir):
     name = "tfds:wmt14_translate/de-en"
     forth = open_corpus(name, "en", "de", tfds_data_dir=wmt14_dir)
     back = open_corpus(name, "de", "en", tfds_data_dir=wmt14_dir)
@@ -270,7 +274,7 @@ def test_a_dataset_by_name_in_either_direction(wmt14_dir):
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_language_that_a_dataset_lacks(wmt14_dir):
+def test_language_missing_from_a_dataset_is_rejected(wmt14_dir):
     with pytest.raises(
         ValueError, match=r"tfds:wmt14_translate/de-en .*\['de', 'en'\].*'fr'"
     ):
@@ -279,14 +283,14 @@ def test_a_language_that_a_dataset_lacks(wmt14_dir):
 
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("name", ["no_such_thing", "wmt14_translate/xx-yy", "a b", ""])
-def test_an_unknown_dataset(tmp_path, name):
+def test_unknown_tfds_dataset_is_rejected(tmp_path, name):
     with pytest.raises(ValueError, match=f"has no dataset '{name}'"):
         open_corpus(f"tfds:{name}", "en", "de", tfds_data_dir=str(tmp_path))
 
 
 @pytest.fixture(scope="module")
 def small_translate():
-    """Register a dataset with the features of wmt14_translate, but no dev split."""
+    """Registers a dataset with the features of wmt14_translate, but no dev split."""
 
     class SmallTranslate(tfds.core.GeneratorBasedBuilder):
         VERSION = tfds.core.Version("1.0.0")
@@ -306,14 +310,14 @@ def small_translate():
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_users_own_builder_is_built_at_first_use(tmp_path, capsys, small_translate):
+def test_registered_builder_is_prepared_on_first_use(tmp_path, capsys, small_translate):
     corpus = open_corpus(small_translate, "de", "en", tfds_data_dir=str(tmp_path))
     assert not list(tmp_path.iterdir())
     assert list(corpus.splits()) == ["train", "test"]
-    # Later stages write a sentence a line.
+    # Later stages write one sentence per line.
     pair = ("Erste Zeile zweite dritte vierte", "Lines")
     assert list(corpus.read("train")) == list(corpus.read("test")) == [pair]
-    # Standard output is for results alone.
+    # Standard output is reserved for results.
     assert capsys.readouterr().out == ""
 
 

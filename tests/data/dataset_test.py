@@ -1,4 +1,4 @@
-"""From a corpus to batches: filtering, records, manifest, and what training reads."""
+"""Tests of data preparation and of the training dataset."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ DEV = [("one\x00 line", "eine Zeile"), ("", "leer"), ("a\tb", "c\u2028d"), ("e",
 
 
 class ListCorpus:
-    """Pairs in memory, a corpus like any other."""
+    """Corpus of pairs in memory."""
 
     name, source_lang, target_lang = "list", "en", "de"
 
@@ -46,7 +46,7 @@ def ignore(message):
 
 
 def plain_records(path):
-    """Reads a TFRecord file without this project."""
+    """Reads a TFRecord file with TensorFlow only."""
     ids = tf.io.RaggedFeature(tf.int64)
     for record in tf.data.TFRecordDataset(str(path)):
         example = tf.io.parse_single_example(record, {"source": ids, "target": ids})
@@ -65,8 +65,8 @@ def encode(tokenizer, text):
     return tokenizer.tokenize(tf.constant([text])).to_list()[0]
 
 
-# Pairs that are no use for training, by cause.
-NO_USE = {
+# Pairs that are unsuitable for training, by reason.
+UNSUITABLE = {
     "empty": [("", "leer"), ("empty", ""), ("", ""), (" \t\x00 ", "leer")],
     "too long": [("12 " * 10_000, "12 " * 10_000), ("9 7 " * 99, "3")],
     "length ratio": [
@@ -79,15 +79,15 @@ NO_USE = {
 
 @pytest.fixture(scope="module")
 def corpus():
-    no_use = [pair for pairs in NO_USE.values() for pair in pairs]
-    # One of no use after each of the first good ones: order and alignment must hold.
-    mixed = [x for pair in zip(GOOD, no_use, strict=False) for x in pair]
-    return ListCorpus(train=mixed + GOOD[len(no_use) :], dev=DEV, test=DEV[3:])
+    unsuitable = [pair for pairs in UNSUITABLE.values() for pair in pairs]
+    # Mix in unsuitable pairs, to check that order and alignment are kept.
+    mixed = [x for pair in zip(GOOD, unsuitable, strict=False) for x in pair]
+    return ListCorpus(train=mixed + GOOD[len(unsuitable) :], dev=DEV, test=DEV[3:])
 
 
 @pytest.fixture(scope="module")
 def prepared(corpus, tmp_path_factory):
-    """A prepared directory with three shards, and the manifest."""
+    """A data directory with three shards, and its manifest."""
     data_dir = tmp_path_factory.mktemp("prepared") / "new" / "data"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preparation, "_PAIRS_PER_SHARD", 50)
@@ -104,11 +104,11 @@ def prepared(corpus, tmp_path_factory):
 
 @pytest.fixture
 def damaged(prepared, tmp_path):
-    """A copy of the prepared directory to do harm to."""
+    """A copy of the data directory that a test may damage."""
     return shutil.copytree(prepared[0], tmp_path / "copy")
 
 
-def test_the_filter_counts_each_pair_under_one_cause():
+def test_length_filter_counts_each_pair_under_one_reason():
     length_filter = LengthFilter(max_tokens=20, max_length_ratio=3.0)
     # fmt: off
     source = np.array([0, 4, 0, 20, 21, 4, 21, 1, 1, 14, 13, 10])
@@ -125,18 +125,18 @@ def test_the_filter_counts_each_pair_under_one_cause():
     assert length_filter.removed["empty"] == 4
 
 
-def test_pairs_of_no_use_are_removed_and_counted(prepared):
+def test_unsuitable_pairs_are_removed_and_counted(prepared):
     splits = prepared[1]["splits"]
     assert splits["train"]["pairs"] == len(GOOD)
     assert splits["train"]["removed"] == {
-        cause: len(pairs) for cause, pairs in NO_USE.items()
+        cause: len(pairs) for cause, pairs in UNSUITABLE.items()
     }
     assert splits["dev"]["pairs"] == 3
     assert splits["dev"]["removed"] == {"empty": 1, "too long": 0, "length ratio": 0}
     assert splits["test"]["pairs"] == 1
 
 
-def test_the_manifest_says_what_was_done(prepared):
+def test_manifest_records_arguments_counts_and_versions(prepared):
     data_dir, manifest = prepared
     assert json.loads((data_dir / "manifest.json").read_text()) == manifest
     data = PreparedData(data_dir)
@@ -161,7 +161,7 @@ def test_the_manifest_says_what_was_done(prepared):
     assert manifest["splits"]["train"]["target_tokens"] == (lengths[:, 1] - 1).sum()
 
 
-def test_records_are_plain_tfrecords_in_shards(prepared):
+def test_records_are_plain_tfrecord_shards(prepared):
     data_dir, manifest = prepared
     # 129 pairs are three shards of 50.
     paths = [data_dir / f"train-{i:05d}-of-00003.tfrecord" for i in range(3)]
@@ -175,11 +175,11 @@ def test_records_are_plain_tfrecords_in_shards(prepared):
         (encode(sides.source, source), encode(sides.target, target))
         for source, target in GOOD
     ]
-    # Start, end and padding are the readers' affair.
+    # Readers add start, end and padding; records do not contain them.
     assert not {0, 1, 2} & {i for source, target in in_order for i in source + target}
 
 
-def test_held_back_text_is_kept_whole(prepared):
+def test_held_out_text_is_kept_completely(prepared):
     data_dir, _ = prepared
     for split, pairs in (("dev", DEV), ("test", DEV[3:])):
         sides = [
@@ -190,7 +190,7 @@ def test_held_back_text_is_kept_whole(prepared):
     assert not list(data_dir.glob("train*.txt"))
 
 
-def test_preparing_again_gives_the_same_files(corpus, tmp_path):
+def test_prepare_is_reproducible(corpus, tmp_path):
     for name in ("one", "two"):
         prepare(corpus, tmp_path / name, vocab_size=250, report=ignore)
     files = {p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*")}
@@ -206,8 +206,8 @@ def test_preparing_again_gives_the_same_files(corpus, tmp_path):
     ("subword", "share"),
     list(itertools.product(["bpe", "unigram", "wordpiece"], [True, False])),
 )
-def test_records_text_and_other_implementations_agree(tmp_path, subword, share):
-    # The word pieces' learner takes long over long words.
+def test_records_match_text_examples_and_sentencepiece(tmp_path, subword, share):
+    # WordPiece training is slow on long words.
     short = [p for p in GOOD if max(map(len, " ".join(p).split())) < 10][:30]
     pairs = short if subword == "wordpiece" else GOOD
     corpus = ListCorpus(train=[("", "x"), *pairs, ("a\x00b\u2028", "c\td")])
@@ -248,7 +248,7 @@ def test_records_text_and_other_implementations_agree(tmp_path, subword, share):
         assert all(row.index(2) == len(row) - 1 for row in real)
 
 
-def test_odd_text_stays_aligned(tmp_path):
+def test_unusual_text_stays_aligned(tmp_path):
     odd = ["", "\ufeff", "nul\x00", "a\u2028b", "tab\t", "x\x0c\x85", "t " * 10_000]
     lines = [(f"{i} {odd[i % 7]}", f"{odd[i // 7 % 7]} {i}") for i in range(200)]
     for side, end in ((0, "\r\n"), (1, "\n")):
@@ -280,44 +280,44 @@ def test_odd_text_stays_aligned(tmp_path):
     assert [text.split()[-1] for text in targets] == numbers
 
 
-def test_held_out_text_that_occurs_in_training_is_counted(tmp_path):
-    told = []
+def test_held_out_text_found_in_training_is_counted(tmp_path):
+    reported = []
     train = [("a  b", "c d"), ("e", "f"), ("", "x"), ("g h", "i")] * 5
     dev = [("a b", "c d"), ("a b", "other"), ("e", " f "), ("new", "f"), ("", "x")]
     manifest = prepare(
         ListCorpus(train=train, dev=dev, test=[("new", "i")]),
         tmp_path / "data",
         vocab_size=30,
-        report=told.append,
+        report=reported.append,
     )
     splits = manifest["splits"]
     assert splits["dev"]["in_train"] == {"pairs": 2, "sources": 3}
     assert splits["test"]["in_train"] == {"pairs": 0, "sources": 0}
-    told = [text for text in told if "also occur" in text]
-    assert len(told) == 1
-    assert told[0].startswith(
+    reported = [text for text in reported if "also occur" in text]
+    assert len(reported) == 1
+    assert reported[0].startswith(
         "dev: of 4 pairs, 2 also occur in train, and 3 source sentences do."
     )
 
 
-def test_every_vocabulary_that_is_smaller_than_wanted_is_reported(tmp_path):
+def test_vocabularies_smaller_than_requested_are_reported(tmp_path):
     for share, expected in (
         (True, ["The text"]),
         (False, ["The source text", "The target text"]),
     ):
-        told = []
+        reported = []
         prepare(
             ListCorpus(train=GOOD),
             tmp_path / str(share),
             vocab_size=5000,
             share_vocabulary=share,
-            report=told.append,
+            report=reported.append,
         )
-        told = [text for text in told if "yields no more than" in text]
-        assert [text.partition(" yields")[0] for text in told] == expected
+        reported = [text for text in reported if "yields only" in text]
+        assert [text.partition(" yields")[0] for text in reported] == expected
 
 
-def test_a_given_vocabulary_is_used(prepared, tmp_path):
+def test_given_tokenizers_are_used(prepared, tmp_path):
     tokenizers = PreparedData(prepared[0]).tokenizers
     manifest = prepare(
         ListCorpus(train=[("quite", "anders")]),
@@ -332,7 +332,7 @@ def test_a_given_vocabulary_is_used(prepared, tmp_path):
     assert pair[0] == encode(tokenizers.source, "quite")
 
 
-def test_an_existing_directory_is_refused_unless_empty(tmp_path, corpus):
+def test_existing_directory_is_rejected_unless_empty(tmp_path, corpus):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("keep")
     with pytest.raises(ValueError, match=r"data is not (an )?empty"):
@@ -344,15 +344,15 @@ def test_an_existing_directory_is_refused_unless_empty(tmp_path, corpus):
     assert [p.name for p in tmp_path.iterdir()] == ["data"]
 
 
-def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path, corpus):
+def test_file_instead_of_the_directory_is_rejected(tmp_path, corpus):
     (tmp_path / "data").write_text("keep")
     with pytest.raises(ValueError, match=str(tmp_path / "data")):
         prepare(corpus, tmp_path / "data", report=ignore)
     assert (tmp_path / "data").read_text() == "keep"
 
 
-class Interrupted(ListCorpus):
-    """Fails in the midst of its dev split."""
+class FailingCorpus(ListCorpus):
+    """Corpus that raises an error at the end of its dev split."""
 
     def __init__(self, error):
         super().__init__(train=GOOD, dev=GOOD)
@@ -367,14 +367,14 @@ class Interrupted(ListCorpus):
 @pytest.mark.parametrize(
     "error", [ValueError("dev.de:121: x"), OSError("disk"), KeyError("bug")]
 )
-def test_a_failure_leaves_nothing_behind_and_is_told_as_it_is(tmp_path, error):
+def test_failure_leaves_nothing_behind_and_is_raised_unchanged(tmp_path, error):
     with pytest.raises(type(error)) as raised:
-        prepare(Interrupted(error), tmp_path / "data", vocab_size=250, report=ignore)
+        prepare(FailingCorpus(error), tmp_path / "data", vocab_size=250, report=ignore)
     assert raised.value is error
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interruption_leaves_nothing_behind(tmp_path):
+def test_interrupt_leaves_nothing_behind(tmp_path):
     def interrupt(message):
         if message.startswith("train: kept"):
             raise KeyboardInterrupt
@@ -386,19 +386,19 @@ def test_an_interruption_leaves_nothing_behind(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_left_to_train_on(tmp_path):
+def test_corpus_without_suitable_pairs_is_rejected(tmp_path):
     corpus = ListCorpus(train=[("a b", "")] * 3)
-    with pytest.raises(ValueError, match=r"No training pair .*'empty': 3"):
+    with pytest.raises(ValueError, match=r"removed all training pairs .*'empty': 3"):
         prepare(corpus, tmp_path / "data", vocab_size=8, report=ignore)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_directory_that_was_not_prepared(tmp_path):
+def test_unprepared_directory_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=f"{tmp_path} holds no prepared data"):
         PreparedData(tmp_path)
 
 
-def test_a_directory_that_is_being_written_is_told_from_one_that_is_not(tmp_path):
+def test_directory_that_is_being_written_is_rejected(tmp_path):
     def look(message):
         with pytest.raises(ValueError, match="still writing it") as raised:
             PreparedData(tmp_path / "data")
@@ -406,12 +406,12 @@ def test_a_directory_that_is_being_written_is_told_from_one_that_is_not(tmp_path
         with pytest.raises(ValueError, match=r"Another t2t-prepare is writing .*/data"):
             prepare(ListCorpus(train=GOOD), tmp_path / "data", report=ignore)
 
-    prepare(Looking(look), tmp_path / "data", vocab_size=250, report=ignore)
+    prepare(CallbackCorpus(look), tmp_path / "data", vocab_size=250, report=ignore)
     assert len(PreparedData(tmp_path / "data").examples("train")) == len(GOOD)
 
 
-class Looking(ListCorpus):
-    """Does something once before it is read."""
+class CallbackCorpus(ListCorpus):
+    """Corpus that calls a function before it is read."""
 
     def __init__(self, look):
         super().__init__(train=GOOD)
@@ -422,13 +422,13 @@ class Looking(ListCorpus):
         return super().splits()
 
 
-def test_a_split_that_was_not_prepared(tmp_path):
+def test_missing_split_is_rejected(tmp_path):
     prepare(ListCorpus(train=GOOD), tmp_path / "x", vocab_size=250, report=ignore)
     with pytest.raises(ValueError, match="has no dev split"):
         PreparedData(tmp_path / "x").examples("dev")
 
 
-def test_another_vocabulary_than_the_records(damaged, tmp_path):
+def test_vocabulary_that_differs_from_the_records_is_rejected(damaged, tmp_path):
     prepare(ListCorpus(train=GOOD), tmp_path / "x", vocab_size=240, report=ignore)
     shutil.rmtree(damaged / "tokenizer")
     shutil.copytree(tmp_path / "x" / "tokenizer", damaged / "tokenizer")
@@ -436,7 +436,7 @@ def test_another_vocabulary_than_the_records(damaged, tmp_path):
         PreparedData(damaged)
 
 
-def test_damaged_shards_are_named(damaged):
+def test_damaged_shard_raises_an_error_with_its_name(damaged):
     shard = damaged / "train-00001-of-00003.tfrecord"
     content = shard.read_bytes()
     flipped = bytearray(content)
@@ -450,15 +450,15 @@ def test_damaged_shards_are_named(damaged):
         PreparedData(damaged).examples("train")
 
 
-def test_records_of_another_manifest_are_refused(damaged):
+def test_records_that_do_not_match_the_manifest_are_rejected(damaged):
     manifest = json.loads((damaged / "manifest.json").read_text())
     manifest["splits"]["train"]["pairs"] += 1
     (damaged / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match=r"120 pairs of train, .* counts 121"):
+    with pytest.raises(ValueError, match=r"120 train pairs, .* counts 121"):
         PreparedData(damaged).examples("train")
 
 
-def test_a_damaged_index_is_named(damaged):
+def test_damaged_index_raises_an_error_with_its_name(damaged):
     index = damaged / "train.index.npz"
     content = index.read_bytes()
     for wrong in (content[: len(content) // 2], b"", b"garbage"):
@@ -467,7 +467,7 @@ def test_a_damaged_index_is_named(damaged):
             PreparedData(damaged).examples("train")
 
 
-# Ids of five pairs; with their ends they are 3+2, 2+4, 4+4, 2+2 and 1+3 long.
+# Ids of five pairs. Including EOS, their lengths are 3+2, 2+4, 4+4, 2+2 and 1+3.
 IDS = [([5, 6], [7]), ([8], [9, 10, 11]), ([12, 13, 14], [15, 16, 17])]
 IDS += [([18], [19]), ([], [20, 21])]
 
@@ -478,10 +478,10 @@ def five(tmp_path):
     return RecordExamples(tmp_path, "train")
 
 
-def test_batches_by_hand(five):
+def test_batches_equal_hand_computed_ones(five):
     assert five.lengths.tolist() == [[3, 2], [2, 4], [4, 4], [2, 2], [1, 3]]
-    # In order of the longer side: 2 | 3 3 | 4 4, and 9 positions have room for three
-    # of 3 and two of 4.
+    # Sorted by the longer side: 2 | 3 3 | 4 4. 9 positions hold three rows of width 3
+    # or two of width 4.
     first, second = elements(five, Batching(9), epochs=1, shuffle=False)
     shared = {"epoch": 0, "batches": 2}
     assert first.pop("source") in (
@@ -499,7 +499,7 @@ def test_batches_by_hand(five):
     }
 
 
-def test_parts_by_hand(five):
+def test_parts_equal_hand_computed_ones(five):
     parts = elements(five, Batching(9), parts=3, epochs=1, shuffle=False)
     second = {"epoch": 0, "batches": 2, "batch": 1, "batch_target_tokens": 8}
     assert parts[3:] == [
@@ -507,11 +507,11 @@ def test_parts_by_hand(five):
         {"source": [[12, 13, 14, 2]], "target": [[15, 16, 17, 2]], **second},
         {"source": [[0]], "target": [[0]], **second},
     ]
-    # Every part knows the whole batch's tokens: its loss is a share of the sum.
+    # Every part has the token count of the global batch, which normalizes its loss.
     assert [part["batch_target_tokens"] for part in parts] == [7, 7, 7, 8, 8, 8]
 
 
-def test_fixed_shapes_by_hand(five):
+def test_pad_to_boundary_gives_hand_computed_shapes(five):
     fixed = Batching(9, pad_to_boundary=True)
     batches = elements(five, fixed, epochs=1, shuffle=False)
     assert [np.shape(b["source"]) for b in batches] == [(2, 4)] * 3
@@ -532,8 +532,8 @@ def test_element_types(five):
     assert spec["source"].shape.rank == spec["target"].shape.rank == 2
 
 
-def pairs_of(batches):
-    """Returns the pairs of ids in batches, without ends and padding, sorted."""
+def id_pairs(batches):
+    """Returns the sorted id pairs of batches, without EOS and padding."""
     return sorted(
         ([i for i in s if i > 2], [i for i in t if i > 2])
         for batch in batches
@@ -542,7 +542,7 @@ def pairs_of(batches):
     )
 
 
-def test_every_pair_once_per_epoch_and_epochs_differ(prepared):
+def test_each_epoch_has_every_pair_once_in_another_order(prepared):
     data_dir, _ = prepared
     examples = PreparedData(data_dir).examples("train")
     stored = sorted(
@@ -555,7 +555,7 @@ def test_every_pair_once_per_epoch_and_epochs_differ(prepared):
     assert sum(map(len, epochs)) == len(batches)
     for epoch in epochs:
         assert [b["batch"] for b in epoch] == list(range(epoch[0]["batches"]))
-        assert pairs_of(epoch) == [(list(s), list(t)) for s, t in stored]
+        assert id_pairs(epoch) == [(list(s), list(t)) for s, t in stored]
     contents = [[b["source"] for b in epoch] for epoch in epochs]
     assert contents[0] != contents[1] != contents[2] != contents[0]
     assert elements(examples, Batching(300, seed=1), epochs=1) == epochs[0]
@@ -563,7 +563,7 @@ def test_every_pair_once_per_epoch_and_epochs_differ(prepared):
     assert [b["source"] for b in other] != contents[0]
 
 
-def test_a_run_resumes_where_it_stopped(prepared):
+def test_dataset_resumes_at_any_position(prepared):
     examples = PreparedData(prepared[0]).examples("train")
     batching = Batching(300, seed=1)
     whole = elements(examples, batching, parts=2, epochs=2)
@@ -574,18 +574,18 @@ def test_a_run_resumes_where_it_stopped(prepared):
         start = DataPosition(epoch, batch)
         rest = elements(examples, batching, start=start, parts=2, epochs=2)
         assert rest == whole[places.index((epoch, batch)) :]
-    # The end of an epoch is the start of the next.
+    # The end of an epoch is the start of the next one.
     end = elements(
         examples, batching, start=DataPosition(0, batches), parts=2, epochs=2
     )
     assert end == whole[2 * batches :]
-    # Without an end there is no end.
+    # Without `epochs` the dataset repeats forever.
     endless = training_dataset(examples, batching, start=DataPosition(1, batches - 1))
     three = [int(b["epoch"]) for b in endless.take(3)]
     assert three == [1, 2, 2]
 
 
-def test_the_shares_of_workers_make_up_the_whole(prepared):
+def test_shares_of_workers_add_up_to_the_full_dataset(prepared):
     examples = PreparedData(prepared[0]).examples("train")
     batching = Batching(200)
     whole = elements(examples, batching, parts=5, epochs=1)
@@ -600,16 +600,16 @@ def test_the_shares_of_workers_make_up_the_whole(prepared):
         for share, size in zip(shares, (2, 2, 1), strict=True):
             merged += share[number * size : (number + 1) * size]
     assert merged == whole
-    # The steps are those of a single machine.
+    # The steps match those of a single machine.
     alone = elements(examples, batching, epochs=1)
     assert [b["batch_target_tokens"] for b in whole[::5]] == [
         b["batch_target_tokens"] for b in alone
     ]
     for i, batch in enumerate(alone):
-        assert pairs_of(whole[5 * i : 5 * i + 5]) == pairs_of([batch])
+        assert id_pairs(whole[5 * i : 5 * i + 5]) == id_pairs([batch])
 
 
-def test_the_number_of_shards_changes_nothing(prepared, corpus, tmp_path):
+def test_number_of_shards_does_not_change_batches(prepared, corpus, tmp_path):
     data = PreparedData(prepared[0])
     prepare(
         corpus,

@@ -1,4 +1,4 @@
-"""Lines stay lines, whatever they hold."""
+"""Tests of reading and aligning lines."""
 
 import gzip
 import sys
@@ -11,7 +11,7 @@ CONTENT = (
     b"\xef\xbb\xbfone\r\n"  # A byte-order mark.
     b"t\xffwo \xc3\n"
     b"\n"
-    b"th\x00r\ree\xe2\x80\xa8\x0b\x0c\xc2\x85\n"  # Nothing of which ends a line.
+    b"th\x00r\ree\xe2\x80\xa8\x0b\x0c\xc2\x85\n"  # None of these ends a line.
     b"\xef\xbb\xbffour\n"
     b"f\xed\xa0\x80ive"
 )
@@ -20,7 +20,7 @@ LINES.append("f\ufffd\ufffd\ufffdive")
 
 
 @pytest.mark.parametrize("name", ["file", "file.gz"])
-def test_only_a_line_feed_ends_a_line_and_invalid_ones_are_told(name, tmp_path):
+def test_only_line_feeds_end_lines_and_invalid_utf8_is_detected(name, tmp_path):
     path = tmp_path / name
     path.write_bytes(gzip.compress(CONTENT) if name.endswith(".gz") else CONTENT)
     found = list(read_lines(path, strict=False))
@@ -30,7 +30,7 @@ def test_only_a_line_feed_ends_a_line_and_invalid_ones_are_told(name, tmp_path):
         list(read_lines(path))
 
 
-def test_files_of_unequal_length_are_told_apart(tmp_path):
+def test_align_lines_rejects_files_of_unequal_length(tmp_path):
     aligned = align_lines(iter("ab"), iter("xy"), "one", "other")
     assert list(aligned) == [("a", "x"), ("b", "y")]
     with pytest.raises(ValueError, match="other:3: this line has no counterpart: one"):

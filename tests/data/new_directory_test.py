@@ -1,4 +1,4 @@
-"""A directory is filled whole or not at all, whoever is killed or comes meanwhile."""
+"""Tests that a directory is created atomically, despite kills and concurrency."""
 
 import os
 import signal
@@ -8,11 +8,11 @@ import pytest
 
 from t2t_keras.data.new_directory import is_being_filled, new_directory
 
-FILE_SYSTEM = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "open"}
+FILE_SYSTEM_EVENTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "open"}
 
 
 def fill(path, who):
-    """Writes files and a folder that all say who wrote them."""
+    """Writes files, each with the name of the writer as content."""
     with new_directory(path, "manifest", f"{path} is taken") as work:
         (work / "folder").mkdir()
         for name in ("folder/a", "b", "manifest"):
@@ -31,15 +31,16 @@ def content(path):
     }
 
 
-def whole(who):
+def complete(who):
     return dict.fromkeys(["folder/a", "b", "manifest"], who)
 
 
-def fork(function):
-    """Runs a function in a process of its own.
+def in_child_process(function):
+    """Runs a function in a child process.
 
     Returns:
-        A function that waits for it: 0, 2 after a ValueError, or minus a signal.
+        A function that waits for the process and returns its status: 0, 2 after a
+        ValueError, or the negative signal number.
     """
     pid = os.fork()
     if not pid:
@@ -55,14 +56,14 @@ def fork(function):
 
 
 def killed_at(number, function):
-    """Runs a function in a process that dies before its n-th use of the file system."""
+    """Runs a function in a process that is killed at its n-th file system event."""
 
     def run():
         left = number
 
         def count(event, arguments):
             nonlocal left
-            if event in FILE_SYSTEM:
+            if event in FILE_SYSTEM_EVENTS:
                 left -= 1
                 if not left:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -70,13 +71,13 @@ def killed_at(number, function):
         sys.addaudithook(count)
         function()
 
-    status = fork(run)()
+    status = in_child_process(run)()
     assert status in (0, -signal.SIGKILL)
     return status
 
 
 @pytest.mark.parametrize("existing", [True, False])
-def test_a_process_killed_at_any_point_leaves_all_or_what_the_next_one_replaces(
+def test_kill_at_any_point_leaves_a_complete_or_replaceable_directory(
     tmp_path, existing
 ):
     number, ended = 0, False
@@ -90,22 +91,22 @@ def test_a_process_killed_at_any_point_leaves_all_or_what_the_next_one_replaces(
         assert not is_being_filled(path)
         if (path / "manifest").exists():
             kept += 1
-            assert content(path).items() >= whole("killed").items()
+            assert content(path).items() >= complete("killed").items()
             with pytest.raises(ValueError, match="is not an empty directory"):
                 fill(path, "next")
-            assert content(path) == whole("killed")
+            assert content(path) == complete("killed")
         else:
             replaced += 1
             fill(path, "next")
-            assert content(path) == whole("next")
+            assert content(path) == complete("next")
         assert {p.name for p in path.iterdir()} == {"folder", "b", "manifest"}
-    # Before the last entry was moved, and after it.
+    # Some kills hit before the last entry was moved, some after it.
     assert replaced > 10
     assert kept > 3
 
 
-def test_a_process_killed_while_it_removes_remains_is_no_obstacle(tmp_path):
-    # A number at which some entries have been moved, and not the last.
+def test_kill_during_cleanup_does_not_block_the_next_process(tmp_path):
+    # Find an event at which some entries have been moved, but not the last one.
     for number in range(1, 100):
         path = tmp_path / f"first{number}"
         killed_at(number, lambda path=path: fill(path, "first"))
@@ -117,44 +118,45 @@ def test_a_process_killed_while_it_removes_remains_is_no_obstacle(tmp_path):
         killed_at(number, lambda path=path: fill(path, "first"))
         killed_at(second, lambda path=path: fill(path, "second"))
         fill(path, "third")
-        assert content(path) == whole("third")
+        assert content(path) == complete("third")
 
 
-def test_one_of_many_at_once_wins_whole(tmp_path):
+def test_one_of_several_concurrent_processes_fills_the_directory(tmp_path):
     for existing in (True, False):
         path = tmp_path / str(existing) / "new"
         if existing:
             path.mkdir(parents=True)
         children = [
-            fork(lambda who=who, path=path: fill(path, who)) for who in "abcdef"
+            in_child_process(lambda who=who, path=path: fill(path, who))
+            for who in "abcdef"
         ]
         assert sorted(wait() for wait in children) == [0, *[2] * 5]
         found = content(path)
-        assert found == whole(found["manifest"])
+        assert found == complete(found["manifest"])
 
 
-def test_another_process_is_refused_until_the_first_has_ended(tmp_path):
+def test_second_process_is_rejected_until_the_first_ends(tmp_path):
     path = tmp_path / "new"
-    (begun, say_begun), (go_on, say_go_on) = os.pipe(), os.pipe()
+    (started, send_started), (resume, send_resume) = os.pipe(), os.pipe()
 
     def hold():
         with new_directory(path, "manifest", "is taken") as work:
             (work / "manifest").write_text("held")
-            os.write(say_begun, b".")
-            os.read(go_on, 1)
+            os.write(send_started, b".")
+            os.read(resume, 1)
 
-    wait = fork(hold)
-    os.read(begun, 1)
+    wait = in_child_process(hold)
+    os.read(started, 1)
     assert is_being_filled(path)
     with pytest.raises(ValueError, match="is taken"):
         fill(path, "other")
-    os.write(say_go_on, b".")
+    os.write(send_resume, b".")
     assert wait() == 0
     assert not is_being_filled(path)
     assert content(path) == {"manifest": "held"}
 
 
-def test_a_failure_leaves_nothing_and_what_a_user_has_there_is_kept(tmp_path):
+def test_failure_leaves_nothing_and_keeps_existing_files(tmp_path):
     for path in (tmp_path / "a" / "new", tmp_path / "there"):
         with pytest.raises(KeyError, match="disk"):
             fail(path)

@@ -1,4 +1,4 @@
-"""Corpora that come through pipes are read once, in whatever order they are written."""
+"""Tests of corpora read from pipes, which may be written in any order."""
 
 import contextlib
 import gzip
@@ -15,7 +15,7 @@ from t2t_keras.data.preparation import PreparedData, prepare, text_path
 from t2t_keras.data.treebank import TreebankCorpus
 from t2t_keras.pipelines.training_data import open_examples
 
-# More than a pipe holds: who writes one waits until it is read.
+# More than the buffer of a pipe, so that a writer blocks until the pipe is read.
 PAIRS = [(f"source sentence {n}", f"Zielsatz {n}") for n in range(20_000)]
 
 
@@ -24,8 +24,8 @@ def lines(side):
 
 
 @contextlib.contextmanager
-def written(*pipes):
-    """Makes pipes that one process writes to, one after another.
+def written_pipes(*pipes):
+    """Creates pipes and writes to them one after another in a thread.
 
     Args:
         *pipes: Paths and contents.
@@ -43,8 +43,8 @@ def written(*pipes):
     writer.join()
 
 
-def test_pipes_are_read_as_often_as_need_be_and_opened_once(tmp_path):
-    with written(
+def test_pipes_can_be_read_repeatedly(tmp_path):
+    with written_pipes(
         (tmp_path / "dev.tsv", b"a\tb\n"),
         (tmp_path / "de", gzip.compress(lines(1))),
         (tmp_path / "en.gz", gzip.compress(lines(0))),
@@ -54,23 +54,25 @@ def test_pipes_are_read_as_often_as_need_be_and_opened_once(tmp_path):
         )
         assert list(corpus.read("train")) == PAIRS
         assert list(corpus.read("dev")) == [("a", "b")]
-    # Nobody writes any more: whoever opened a pipe would wait for ever.
+    # There is no writer any more, so opening a pipe again would block forever.
     first, second = corpus.read("train"), corpus.read("train")
     assert [next(first), next(first), next(second)] == [*PAIRS[:2], PAIRS[0]]
     assert [*PAIRS[:2], *first] == PAIRS
 
 
-def test_trees_come_through_pipes(tmp_path):
-    with written((tmp_path / "trees", b"(S (NP (N dogs)) (VP (V bark)))\n")) as [path]:
+def test_treebank_reads_pipes(tmp_path):
+    with written_pipes((tmp_path / "trees", b"(S (NP (N dogs)) (VP (V bark)))\n")) as [
+        path
+    ]:
         corpus = TreebankCorpus("en", {"train": [path]})
         assert list(corpus.read("train")) == list(corpus.read("train"))
     assert [source for source, _ in corpus.read("train")] == ["dogs bark"]
 
 
-def test_a_corpus_from_pipes_is_prepared_like_one_from_files(tmp_path):
+def test_prepare_from_pipes_matches_prepare_from_files(tmp_path):
     for name, content in (("en", lines(0)), ("de", lines(1)), ("dev", b"a\tb\n")):
         (tmp_path / name).write_bytes(content)
-    with written(
+    with written_pipes(
         (tmp_path / "en.pipe", lines(0)),
         (tmp_path / "de.pipe", lines(1)),
         (tmp_path / "dev.pipe", b"a\tb\n"),
@@ -107,17 +109,20 @@ def test_a_corpus_from_pipes_is_prepared_like_one_from_files(tmp_path):
     assert len(open_examples(PreparedData(tmp_path / "data"), "train", True)) == 20_000
 
 
-def test_a_stream_in_two_places_is_refused_before_it_is_read(tmp_path):
+def test_stream_given_twice_is_rejected_before_reading(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
     (tmp_path / "link").symlink_to(path)
-    for other, message in ((path, "named twice"), (tmp_path / "link", f"as {path}")):
+    for other, message in ((path, "given twice"), (tmp_path / "link", f"as {path}")):
         with pytest.raises(ValueError, match=message):
             TextCorpus("en", "de", {"train": [str(path)]}, {"train": [str(other)]})
 
 
-def test_mistakes_in_a_stream_name_it(tmp_path):
-    with written((tmp_path / "x", b"a\tb\nc\n"), (tmp_path / "y", b"\xff\n")) as (x, y):
+def test_errors_in_a_stream_name_the_stream(tmp_path):
+    with written_pipes((tmp_path / "x", b"a\tb\nc\n"), (tmp_path / "y", b"\xff\n")) as (
+        x,
+        y,
+    ):
         corpus = TextCorpus("en", "de", {"train": [x], "dev": [y]}, {})
         with pytest.raises(ValueError, match=f"{x}:2: expected two columns"):
             list(corpus.read("train"))

@@ -1,4 +1,4 @@
-"""Tokenizers: the graph's ids, their way back to text, and what is learned."""
+"""Tests of the subword tokenizers."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ WORDS = [("hello world", "hallo Welt"), ("a small world", "eine kleine Welt")] *
 
 @pytest.fixture(scope="module")
 def shared():
-    """Train a shared vocabulary of each kind once; word pieces learn slowly."""
+    """Trains a shared vocabulary of each type once, since WordPiece trains slowly."""
     cache = {}
 
     def get(kind):
@@ -59,20 +59,20 @@ def test_frequent_words_become_one_token(kind, expected):
     assert tokens(pair.source, "hello world") == expected
 
 
-def test_word_pieces_may_be_as_rare_as_words_are():
+def test_rare_words_yield_word_pieces():
     rare = [(f"w{chr(97 + n % 26)}{chr(97 + n // 26)} x", "x") for n in range(400)]
     pair = TokenizerPair.train(lambda: rare, "wordpiece", 500, False)
     assert pair.source.vocab_size > 400
 
 
-def test_each_value_of_subword_is_another_algorithm(shared):
+def test_each_subword_type_uses_its_own_algorithm(shared):
     scores = {}
     for kind in ("bpe", "unigram"):
         model = sentencepiece.SentencePieceProcessor(
             model_proto=shared(kind).source.model
         )
         scores[kind] = [model.get_score(i) for i in range(4, model.vocab_size())]
-    # The n-th merge of byte-pair encoding, and a token's logarithmic probability.
+    # BPE scores are ranks of merges; unigram scores are log-probabilities.
     assert scores["bpe"] == [-float(i) for i in range(396)]
     assert not all(score.is_integer() for score in scores["unigram"])
     assert any(piece.startswith("##") for piece in shared("wordpiece").source.pieces())
@@ -80,29 +80,29 @@ def test_each_value_of_subword_is_another_algorithm(shared):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_vocabulary_begins_with_the_special_tokens(shared, kind):
+def test_vocabulary_starts_with_the_special_tokens(shared, kind):
     pieces = shared(kind).source.pieces()
     assert pieces[:4] == ["<pad>", "<s>", "</s>", "<unk>"]
-    # Pictures show them, and XML may not hold control characters.
+    # Figures show the pieces, and XML cannot contain control characters.
     assert min(map(min, pieces)) >= " "
     assert len(pieces) == len(set(pieces)) == shared(kind).source.vocab_size
     assert len(pieces) == 400 or kind == "wordpiece"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_and_back(shared, kind):
+def test_detokenize_inverts_tokenize(shared, kind):
     known = PAIRS[:60] if kind == "wordpiece" else PAIRS
     texts = [text for pair in known for text in pair]
     tokenizer = shared(kind).source
     rows = tokenize(tokenizer, texts)
-    # Both libraries normalize: "m²" comes back as "m2".
+    # Both libraries normalize, so "m²" becomes "m2".
     normal = [unicodedata.normalize("NFKC", text) for text in texts]
     assert detokenize(tokenizer, rows) == normal
     assert max(map(max, rows)) < tokenizer.vocab_size
     assert min(map(min, rows)) > 3
 
 
-# What NFKC replaces: full-width signs and digits, superscripts, ellipses, sara am ...
+# Characters that NFKC replaces: full-width signs, superscripts, ellipses, sara am ...
 COMPATIBLE = "你好\uff0c\uff08世界\uff09\uff01 \uff11\uff12 m² … น้ำ ½ \uff5e ª"
 
 
@@ -127,13 +127,13 @@ def test_each_side_has_its_own_normalization(tmp_path, kind, share):
             assert 3 not in row
             assert detokenize(tokenizer, [row]) == [expected]
     assert loaded.fingerprint == pair.fingerprint
-    # One vocabulary: ids mean the same on both sides.
+    # A shared vocabulary has the same ids on both sides.
     assert (pair.source.pieces() == pair.target.pieces()) is share
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NORMALIZATIONS)
-def test_a_normalization_does_what_its_name_says_and_white_space_is_a_space(kind, name):
+def test_normalization_matches_its_name_and_collapses_white_space(kind, name):
     text = " xy\u3000\u00a0\t\uff0c 1\u00b2\u2002Ab  "
     expected = {
         "identity": "xy \uff0c 1\u00b2 Ab",
@@ -146,13 +146,13 @@ def test_a_normalization_does_what_its_name_says_and_white_space_is_a_space(kind
     derived = TOKENIZERS[kind].train([text, expected] * 60, 40).with_normalization(name)
     assert derived.normalization == learned.normalization == name
     assert detokenize(learned, tokenize(learned, [text])) == [expected]
-    if name.endswith("nfkc"):  # Of which `derived` knows the characters.
+    if name.endswith("nfkc"):  # `derived` knows the characters of these.
         assert detokenize(derived, tokenize(derived, [text])) == [expected]
     seen = detokenize(learned, tokenize(learned, ["x\u200by"]))
     assert (seen == ["x y"]) is name.startswith("nmt_")
 
 
-def test_tokenizers_of_older_versions_normalize_as_they_did(tmp_path):
+def test_tokenizers_of_older_versions_keep_their_normalization(tmp_path):
     for kind, normalization in (("bpe", "nmt_nfkc"), ("wordpiece", "nfkc")):
         tokenizer = TOKENIZERS[kind].train(["ab 12 …"] * 20, 30, normalization)
         (tmp_path / "shared.model").write_bytes(tokenizer.model)
@@ -168,13 +168,13 @@ def test_tokenizers_of_older_versions_normalize_as_they_did(tmp_path):
         ]
 
 
-def test_a_normalization_that_there_is_not_is_refused():
+def test_unknown_normalization_is_rejected():
     with pytest.raises(ValueError, match=r"identity\. Received: 'nfc'"):
         TokenizerPair.train(lambda: WORDS, "bpe", 80, True, "nmt_nfkc", "nfc")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_ids_are_those_of_the_sentencepiece_package(shared, kind):
+def test_ids_match_the_sentencepiece_package(shared, kind):
     tokenizer = shared(kind).source
     texts = [text for pair in PAIRS for text in pair]
     texts += [
@@ -195,9 +195,9 @@ def test_ids_are_those_of_the_sentencepiece_package(shared, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_that_looks_like_a_special_token_is_text(shared, kind):
+def test_text_that_looks_like_a_special_token_is_tokenized_as_text(shared, kind):
     texts = ["<s> a </s>", "<pad>", "[BOS] a [EOS]", "[PAD]", "[EOS]"]
-    # Padding in mid-sentence would be masked, an end would cut the sentence off.
+    # Padding inside a sentence would be masked, and EOS would cut the sentence off.
     for text, row in zip(texts, tokenize(shared(kind).source, texts), strict=True):
         assert row, text
         assert not {0, 1, 2} & set(row), text
@@ -207,7 +207,7 @@ def test_text_that_looks_like_a_special_token_is_text(shared, kind):
 @pytest.mark.parametrize(
     "space", ["\x00", "\t", "\r", "  ", " \x0b\x1c ", "\x00\x7f", "\u00a0", "\u2028"]
 )
-def test_control_characters_and_odd_spaces_divide_words(shared, kind, space):
+def test_control_characters_and_unusual_spaces_separate_words(shared, kind, space):
     tokenizer = shared(kind).source
     plain, odd, at_the_end = tokenize(
         tokenizer, ["10 hours", f"10{space}hours", f"10 hours{space}"]
@@ -216,7 +216,7 @@ def test_control_characters_and_odd_spaces_divide_words(shared, kind, space):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_text_has_no_tokens(shared, kind):
+def test_empty_text_has_no_tokens(shared, kind):
     tokenizer = shared(kind).source
     rows = tokenize(tokenizer, ["", "  ", "\t\x00", "in"])
     assert rows[:3] == [[], [], []]
@@ -225,14 +225,14 @@ def test_no_text_has_no_tokens(shared, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unknown_characters_are_the_unknown_token(shared, kind):
+def test_unknown_characters_map_to_the_unknown_token(shared, kind):
     (row,) = tokenize(shared(kind).source, ["\u65e5"])
     assert row[-1] == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_long_words_are_split_like_others(shared, kind):
-    # Japanese and Chinese sentences have no spaces at all.
+def test_very_long_words_round_trip(shared, kind):
+    # Japanese and Chinese sentences have no spaces.
     words = ["hours" * 30, "hours" * 2_000]
     rows = tokenize(shared(kind).source, words)
     assert 3 not in rows[0] + rows[1]
@@ -240,7 +240,7 @@ def test_long_words_are_split_like_others(shared, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_shared_or_two_separate_vocabularies(kind):
+def test_vocabularies_are_shared_or_separate(kind):
     def train(share):
         return TokenizerPair.train(lambda: WORDS, kind, 80, share)
 
@@ -255,10 +255,10 @@ def test_one_shared_or_two_separate_vocabularies(kind):
     assert not two.shared
     assert knows(two.source, "world")
     assert knows(two.target, "Welt")
-    # No English sentence of these has a W, no German one an s.
+    # None of the English sentences has a W, and none of the German ones an s.
     assert not knows(two.source, "Welt")
     assert not knows(two.target, "small")
-    # A fingerprint is a function of text, kind and size.
+    # The fingerprint depends only on text, subword type and size.
     assert len({one.fingerprint, two.fingerprint}) == 2
     assert train(True).fingerprint == one.fingerprint
     assert train(False).fingerprint == two.fingerprint
@@ -266,7 +266,7 @@ def test_one_shared_or_two_separate_vocabularies(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [True, False])
-def test_save_and_load(tmp_path, kind, share):
+def test_load_restores_saved_tokenizers(tmp_path, kind, share):
     pair = TokenizerPair.train(lambda: WORDS, kind, 80, share)
     pair.save(tmp_path / "tokenizer")
     loaded = TokenizerPair.load(tmp_path / "tokenizer")
@@ -280,13 +280,13 @@ def test_save_and_load(tmp_path, kind, share):
         assert detokenize(after, tokenize(after, [text])) == [text]
 
 
-def test_a_directory_without_tokenizer(tmp_path):
+def test_directory_without_tokenizer_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=f"{tmp_path} holds no tokenizer"):
         TokenizerPair.load(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_small_text_gives_a_smaller_vocabulary(kind):
+def test_small_text_yields_a_smaller_vocabulary(kind):
     pair = TokenizerPair.train(lambda: WORDS, kind, 37_000, True)
     assert 20 < pair.source.vocab_size < 200
     assert detokenize(pair.source, tokenize(pair.source, ["hello Welt"])) == [
@@ -295,20 +295,20 @@ def test_small_text_gives_a_smaller_vocabulary(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_vocabulary_too_small_for_the_characters(kind):
+def test_vocabulary_too_small_for_the_characters_is_rejected(kind):
     with pytest.raises(ValueError, match=r"vocabulary of 10 tokens .* --vocab_size"):
         TokenizerPair.train(lambda: WORDS, kind, 10, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pairs", [[], [("", " ")] * 3])
-def test_no_text_to_learn_from(kind, pairs):
+def test_empty_training_text_is_rejected(kind, pairs):
     with pytest.raises(ValueError, match=r"vocabulary (of 100 tokens )?can be learned"):
         TokenizerPair.train(lambda: pairs, kind, 100, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_odd_text_can_be_learned_from(kind):
+def test_training_accepts_unusual_text(kind):
     odd = [
         ("", ""),
         ("nul\x00tab\tend\r", "\u2028"),
@@ -321,7 +321,7 @@ def test_odd_text_can_be_learned_from(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_wrong_with_the_corpus_is_said_as_it_is(kind):
+def test_errors_of_the_corpus_are_raised_unchanged(kind):
     def pairs():
         yield from WORDS
         raise ValueError("train.en:41: this line has no counterpart")

@@ -1,4 +1,4 @@
-"""A treebank as a corpus: pairs of sentences and trees, real and recombined."""
+"""Tests of the treebank corpus."""
 
 import collections
 import gzip
@@ -36,7 +36,7 @@ def train(tmp_path):
     return str(tmp_path / "train.mrg")
 
 
-def test_pairs_are_words_and_tokens(tmp_path, train):
+def test_pairs_are_sentences_and_linearized_trees(tmp_path, train):
     more = tmp_path / "more"
     more.mkdir()
     (more / "1.mrg.gz").write_bytes(gzip.compress(b"( (FRAG (UH no)) )"))
@@ -53,7 +53,7 @@ def test_pairs_are_words_and_tokens(tmp_path, train):
     assert list(corpus.read("test")) == PAIRS
 
 
-def test_parts_of_speech_are_told_where_they_are_wanted(train):
+def test_tree_tags_adds_parts_of_speech(train):
     corpus = open_corpus(
         "treebank", "en", "de", trees={"train": [train]}, tree_tags=True
     )
@@ -71,10 +71,10 @@ def test_parts_of_speech_are_told_where_they_are_wanted(train):
         ({"train": [], "dev": ["x"]}, "A treebank corpus needs --train_trees"),
         ({"train": ["/no/such"]}, "No such file or folder: /no/such"),
         ({"train": ["{0}/train.mrg"], "dev": ["/no/such"]}, "folder: /no/such"),
-        ({"train": ["{0}/empty"]}, "{0}/empty has no file of trees"),
+        ({"train": ["{0}/empty"]}, "{0}/empty has no files of trees"),
     ],
 )
-def test_missing_files_are_found_before_any_is_read(tmp_path, train, paths, message):
+def test_missing_files_are_rejected_before_reading(tmp_path, train, paths, message):
     (tmp_path / "empty").mkdir()
     paths = {
         split: [name.format(tmp_path) for name in names]
@@ -84,7 +84,7 @@ def test_missing_files_are_found_before_any_is_read(tmp_path, train, paths, mess
         open_corpus("treebank", "en", "de", trees=paths)
 
 
-def test_a_mistake_in_a_tree_is_located(tmp_path, train):
+def test_invalid_tree_raises_an_error_with_file_and_line(tmp_path, train):
     Path(train).write_text(TREES + "( (S (NP (NN x))\n")
     corpus = open_corpus("treebank", "en", "de", trees={"train": [train]})
     with pytest.raises(ValueError, match=rf"{train}:6: the tree .* has no end"):
@@ -92,9 +92,9 @@ def test_a_mistake_in_a_tree_is_located(tmp_path, train):
 
 
 def productions(words, tokens):
-    """Returns the constituents of a pair as texts with their labels."""
-    tree, is_whole = build_tree(words.split(), tokens)
-    assert is_whole
+    """Counts the productions (label and child labels) of the tree of a pair."""
+    tree, is_valid = build_tree(words.split(), tokens)
+    assert is_valid
     found = collections.Counter()
 
     def visit(node):
@@ -107,7 +107,7 @@ def productions(words, tokens):
     return found
 
 
-def test_each_tree_is_followed_by_versions_with_parts_of_others(train):
+def test_substitutions_follow_each_tree_and_reuse_known_parts(train):
     corpus = TreebankCorpus("en", {"train": [train], "dev": [train]}, substitutions=50)
     pairs = list(corpus.read("train"))
     assert pairs[::51] == PAIRS
@@ -116,18 +116,18 @@ def test_each_tree_is_followed_by_versions_with_parts_of_others(train):
     known = set().union(*(productions(*pair) for pair in PAIRS))
     words = {word for sentence, _ in PAIRS for word in sentence.split()}
     for sentence, tokens in pairs:
-        # Only where an expansion stands is new, never the expansion itself.
+        # Substitution recombines known productions and creates no new ones.
         assert set(productions(sentence, tokens)) <= known
         assert set(sentence.split()) <= words
     made = set(pairs) - set(PAIRS)
     assert len(made) > 10
     assert any("Tom" in sentence and "dog" in sentence for sentence, _ in made)
-    # A part is at most twice as long as what it replaces, which is "Tom" here.
+    # A replacement is at most twice as long as the original, here "Tom".
     assert any("saw a dog" in sentence for sentence, _ in made)
     assert not any("saw a dog at" in sentence for sentence, _ in made)
 
 
-def test_versions_depend_on_the_seed_alone(train):
+def test_substitutions_depend_only_on_the_seed(train):
     def read(seed):
         corpus = TreebankCorpus("en", {"train": [train]}, substitutions=5, seed=seed)
         first = list(corpus.read("train"))
@@ -140,14 +140,14 @@ def test_versions_depend_on_the_seed_alone(train):
 
 @pytest.mark.skipif(not TREEBANK.exists(), reason="needs shared/data/treebank")
 @pytest.mark.parametrize(("name", "number"), [("train", 3401), ("dev", 268)])
-def test_real_trees_come_back_from_their_tokens(name, number):
+def test_real_trees_survive_linearization(name, number):
     trees = [simplify(tree) for tree in read_trees(TREEBANK / f"{name}.mrg.gz")]
     assert len(trees) == number
     labels = set()
     for tree in trees:
         tokens = linearize(tree)
-        found, is_whole = build_tree(tree.words(), tokens)
-        assert is_whole
+        found, is_valid = build_tree(tree.words(), tokens)
+        assert is_valid
         assert retag(found, tree) == tree
         labels.update(re.findall(r"\((\S+)", tokens))
     assert {"S", "NP", "VP", "SBAR", "PRN"} < labels

@@ -1,4 +1,4 @@
-"""Bracketed trees: what is read, what is stripped, what is refused and where."""
+"""Tests of reading and simplifying bracketed trees."""
 
 import gzip
 import re
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from t2t_keras.data.trees import (
-    MOST_NESTED,
+    MAX_DEPTH,
     Tree,
     brackets,
     read_trees,
@@ -36,13 +36,13 @@ def read(tmp_path, text):
     return list(read_trees(write(tmp_path / "x.mrg", text)))
 
 
-def plain(tmp_path, text):
-    """Returns how the one tree of a text is written once it is simplified."""
+def simplified(tmp_path, text):
+    """Returns the only tree of a text, simplified, as text."""
     [tree] = read(tmp_path, text)
     return str(simplify(tree))
 
 
-def test_a_tree_is_made_of_labels_words_and_trees(tmp_path):
+def test_read_trees_parses_labels_words_and_children(tmp_path):
     [tree] = read(tmp_path, "(S (NP (NNP John)) (VP (VBZ runs)) (. .))")
     assert tree == RUNS
     assert tree.words() == ["John", "runs", "."]
@@ -52,7 +52,7 @@ def test_a_tree_is_made_of_labels_words_and_trees(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.mrg", "x.mrg.gz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_trees_may_take_several_lines_or_share_one(tmp_path, name, end):
+def test_trees_may_span_or_share_lines(tmp_path, name, end):
     lines = ["", "( (S", "    (NP (NNP John) )", "  (VP (VBZ runs)) (. .) ))", ""]
     path = write(tmp_path / name, end.join([*lines, "(S (X a))(S (X b))(S", "(X c))"]))
     trees = list(read_trees(path))
@@ -61,11 +61,11 @@ def test_trees_may_take_several_lines_or_share_one(tmp_path, name, end):
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", " \r\n"])
-def test_a_file_without_trees_has_none(tmp_path, text):
+def test_empty_file_has_no_trees(tmp_path, text):
     assert read(tmp_path, text) == []
 
 
-def test_words_may_be_any_signs_but_brackets(tmp_path):
+def test_words_may_contain_anything_but_brackets_and_spaces(tmp_path):
     words = ["-LRB-", "1\\/2", "$", "``", "*", "über", "日本", "a=b", "XX", "\ufeff"]
     text = " ".join(f"(NN {word})" for word in words)
     [tree] = read(tmp_path, f"(NP {text})")
@@ -81,14 +81,14 @@ def test_words_may_be_any_signs_but_brackets(tmp_path):
         ("(ROOT (S (X a)))", "(S (X a))"),
         ("(S1 (S (X a)))", "(S (X a))"),
         ("(TOP (S (X a)) (NP (X b)))", "(TOP (S (X a)) (NP (X b)))"),
-        # Without a constituent a word would have no brackets to be written with.
+        # A word without a constituent needs brackets of its own in a file.
         ("( (NN a))", "(TOP (NN a))"),
         ("(S (NP-SBJ (X a)))", "(S (NP (X a)))"),
         ("(S (NP-SBJ-1 (X a)))", "(S (NP (X a)))"),
         ("(S-TPC-2=3 (NP=2 (X a)))", "(S (NP (X a)))"),
         ("(S (ADVP|PRT (X a)))", "(S (ADVP (X a)))"),
         ("(S (-X- (X a)))", "(S (-X (X a)))"),
-        # A part of speech stays as it is: evaluation goes by it.
+        # Parts of speech stay unchanged, because evaluation uses them.
         ("(S (-LRB- -LRB-) (PRP$ his) (: --))", "(S (-LRB- -LRB-) (PRP$ his) (: --))"),
         ("(S (NP (-NONE- *T*-1)) (VP (X a)))", "(S (VP (X a)))"),
         ("(S (SBAR (-NONE- 0) (S (NP (-NONE- *)))) (X a))", "(S (X a))"),
@@ -96,13 +96,13 @@ def test_words_may_be_any_signs_but_brackets(tmp_path):
         ("(NP-A (NP-B (NP-C (X a))))", "(NP (NP (NP (X a))))"),
     ],
 )
-def test_what_parsers_do_not_predict_is_stripped(tmp_path, given, expected):
-    assert plain(tmp_path, given) == expected
-    assert plain(tmp_path, expected) == expected
+def test_simplify_removes_what_parsers_do_not_predict(tmp_path, given, expected):
+    assert simplified(tmp_path, given) == expected
+    assert simplified(tmp_path, expected) == expected
 
 
 @pytest.mark.parametrize("given", ["( (S (NP (-NONE- *))))", "(-NONE- *)"])
-def test_a_tree_of_traces_alone_is_none(tmp_path, given):
+def test_simplify_returns_none_for_a_tree_of_traces(tmp_path, given):
     [tree] = read(tmp_path, given)
     assert simplify(tree) is None
 
@@ -110,41 +110,43 @@ def test_a_tree_of_traces_alone_is_none(tmp_path, given):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("(S (X a))\n(S\n(X b)\n", 2, "the tree that begins here has no end"),
-        ("(S (X a))\n(S (X b)))\n", 2, "')' stands in no tree"),
-        ("\n*x* header\n", 2, "'*x*' stands in no tree"),
-        ("(S (X a))\n()\n", 2, "a bracket holds a label and then either"),
-        ("(S (X a)\n(NP))\n", 2, "a bracket holds a label and then either"),
+        ("(S (X a))\n(S\n(X b)\n", 2, "the tree that starts here has no end"),
+        ("(S (X a))\n(S (X b)))\n", 2, "')' is outside any tree"),
+        ("\n*x* header\n", 2, "'*x*' is outside any tree"),
+        ("(S (X a))\n()\n", 2, "a bracket must contain a label and then either"),
+        ("(S (X a)\n(NP))\n", 2, "a bracket must contain a label and then either"),
         ("(S\n(X a b))\n", 2, "Received: 'X a b' and 0 brackets"),
-        ("(S\nNP (X a))\n", 1, "Received: 'S NP' and 1 brackets"),
-        ("(S (X a)\nword)\n", 2, "'word' stands beside brackets"),
-        ("((X a) S)\n", 1, "'S' stands beside brackets"),
+        ("(S\nNP (X a))\n", 1, "Received: 'S NP' and 1 bracket"),
+        ("(S (X a)\nword)\n", 2, "'word' follows a bracket"),
+        ("((X a) S)\n", 1, "'S' follows a bracket"),
         ("((X 1 000))\n", 1, "Received: 'X 1 000'"),
     ],
 )
-def test_what_is_no_tree_is_located(tmp_path, text, line, message):
-    where = re.escape(f"{tmp_path}/x.mrg:{line}: ")
-    with pytest.raises(ValueError, match=f"{where}.*{re.escape(message)}"):
+def test_malformed_tree_raises_an_error_with_file_and_line(
+    tmp_path, text, line, message
+):
+    position = re.escape(f"{tmp_path}/x.mrg:{line}: ")
+    with pytest.raises(ValueError, match=f"{position}.*{re.escape(message)}"):
         read(tmp_path, text)
 
 
-def test_trees_before_a_mistake_are_read(tmp_path):
+def test_trees_before_an_error_are_read(tmp_path):
     trees = read_trees(write(tmp_path / "x", "(S (X a))\n(S (X b"))
     assert next(trees).words() == ["a"]
     with pytest.raises(ValueError, match="x:2: "):
         next(trees)
 
 
-def test_brackets_nest_so_deep_and_no_deeper(tmp_path):
+def test_depth_is_limited(tmp_path):
     def nested(depth):
         return "(S " * (depth - 1) + "(X a)" + ")" * (depth - 1)
 
-    deepest = nested(MOST_NESTED)
+    deepest = nested(MAX_DEPTH)
     [tree] = read(tmp_path, deepest)
     assert str(simplify(tree)) == deepest
-    assert len(brackets(tree)) == MOST_NESTED - 1
+    assert len(brackets(tree)) == MAX_DEPTH - 1
     with pytest.raises(ValueError, match=r"x\.mrg:1: more than 200 open brackets"):
-        read(tmp_path, nested(MOST_NESTED + 1))
+        read(tmp_path, nested(MAX_DEPTH + 1))
 
 
 @pytest.mark.parametrize(
@@ -156,13 +158,15 @@ def test_brackets_nest_so_deep_and_no_deeper(tmp_path):
     ],
     ids=["not UTF-8", "cut", "not gzip"],
 )
-def test_an_unreadable_file_is_named(tmp_path, name, content, message):
+def test_unreadable_file_raises_an_error_with_its_name(
+    tmp_path, name, content, message
+):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         list(read_trees(tmp_path / name))
 
 
-def test_folders_are_searched_for_trees(tmp_path):
+def test_folders_are_searched_recursively(tmp_path):
     names = ["00/B.MRG", "00/a.mrg.gz", "01/c.trees", "d.txt", "01/e.trees.gz"]
     for name in [*names, "00/README", "01/x.pos", "01/x.gz"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -171,21 +175,21 @@ def test_folders_are_searched_for_trees(tmp_path):
     found = tree_files([tmp_path])
     assert found == sorted(tmp_path / name for name in names)
     assert [len(list(read_trees(path))) for path in found] == [1] * len(names)
-    # A file may have any name; paths keep the order that they are given in.
+    # Explicit files may have any name. The order of the paths is kept.
     given = [tmp_path / "d.txt", tmp_path / "00", str(tmp_path / "00" / "README")]
     assert [path.name for path in tree_files(given)] == [
         *("d.txt", "B.MRG", "a.mrg.gz", "README")
     ]
 
 
-def test_a_path_without_trees_is_named(tmp_path):
+def test_path_without_trees_raises_an_error_with_its_name(tmp_path):
     with pytest.raises(ValueError, match=f"No such file or folder: {tmp_path}/none"):
         tree_files([tmp_path / "none"])
-    with pytest.raises(ValueError, match=rf"{tmp_path} has no file of trees.*\.mrg"):
+    with pytest.raises(ValueError, match=rf"{tmp_path} has no files of trees.*\.mrg"):
         tree_files([tmp_path])
 
 
-def test_brackets_are_constituents_from_the_first_word_to_the_end(tmp_path):
+def test_brackets_lists_constituent_spans(tmp_path):
     [tree] = read(
         tmp_path, "(TOP (S (NP (NP (X a))) (, ,) (VP (X b) (PRN (, ,) (: --)) (X c))))"
     )
@@ -199,7 +203,7 @@ def test_brackets_are_constituents_from_the_first_word_to_the_end(tmp_path):
     ]
 
 
-def test_tags_come_from_another_tree_over_the_same_words(tmp_path):
+def test_retag_copies_parts_of_speech(tmp_path):
     flat, nested = read(tmp_path, "(S (X a) (X b) (X c)) (S (P a) (NP (Q b) (R c)))")
     assert str(retag(flat, nested)) == "(S (P a) (Q b) (R c))"
     assert str(retag(nested, flat)) == "(S (X a) (NP (X b) (X c)))"

@@ -151,7 +151,7 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
         ),
         (
             ["--model_dir={0}/model", "--trees={0}/dev.mrg,{0}/open"],
-            "error: {0}/open:2: the tree that begins here has no end.",
+            "error: {0}/open:2: the tree that starts here has no end.",
         ),
         (
             ["--model_dir={0}/model", "--trees={0}/traces"],
@@ -198,7 +198,7 @@ def test_mistakes_are_named(work, arguments, message):
         (["--train_trees=x"], "--train_trees needs --corpus=treebank. Received: cldr"),
         (
             ["--corpus=treebank", "--train_trees={0}/bad.mrg"],
-            "error: {0}/bad.mrg:2: ')' stands in no tree.",
+            "error: {0}/bad.mrg:2: ')' is outside any tree.",
         ),
     ],
 )

@@ -104,8 +104,8 @@ def test_one_of_two_at_once_wins_whole_and_pipes_are_read_like_files(
 
     assert of_pipes == 0, logs[2]
     assert len(PreparedData(tmp_path / "pipes").examples("train")) == 15
-    assert "The source text yields no more than" in logs[2]
-    assert "The target text yields no more than" in logs[2]
+    assert "The source text yields only" in logs[2]
+    assert "The target text yields only" in logs[2]
 
 
 @pytest.mark.parametrize(
