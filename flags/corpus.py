@@ -14,41 +14,51 @@ _SPLITS = ("train", "dev", "test")
 flags.DEFINE_string(
     "corpus",
     "cldr",
-    "cldr (the embedded corpus), text (your own files), treebank (your own trees), or "
-    "tfds:NAME (a translation dataset of tensorflow-datasets, such as "
+    "Corpus to read: cldr (built in), text (your own files), treebank (your own "
+    "trees) or tfds:NAME (a translation dataset of tensorflow-datasets, such as "
     "tfds:wmt14_translate/de-en).",
 )
 for _split in _SPLITS:
     flags.DEFINE_list(
         f"{_split}_source",
         [],
-        f"{_split} files of --corpus=text, comma-separated, plain or .gz; pipes, and - "
-        f"for standard input, are read once. Without --{_split}_target, files of two "
-        "columns divided by a tab.",
+        f"Source files of the {_split} split for --corpus=text, comma-separated, plain "
+        "text or .gz. Pipes and - (standard input) are read once. Without "
+        f"--{_split}_target, the files have two columns separated by a tab.",
     )
-    flags.DEFINE_list(f"{_split}_target", [], "The files aligned with them.")
+    flags.DEFINE_list(
+        f"{_split}_target",
+        [],
+        f"Target files, aligned with --{_split}_source line by line.",
+    )
     flags.DEFINE_list(
         f"{_split}_trees",
         [],
-        f"{_split} files, or folders of them, of --corpus=treebank: bracketed trees, "
-        "plain or .gz.",
+        f"Files or folders of bracketed trees of the {_split} split for "
+        "--corpus=treebank, comma-separated, plain text or .gz.",
     )
 flags.DEFINE_integer(
     "tree_substitutions",
     0,
-    "Of --corpus=treebank: so many more versions of each training tree, with "
-    "constituents of other trees in place of some of its own.",
+    "Number of additional versions of each training tree of --corpus=treebank, in "
+    "which constituents are replaced by those of other trees.",
     0,
 )
 flags.DEFINE_bool(
     "tree_tags",
     False,
-    "Of --corpus=treebank: trees tell each word's part of speech; by default they have "
-    "XX for every word.",
+    "Keep part-of-speech tags in the trees of --corpus=treebank. By default, every "
+    "tag is XX.",
 )
-flags.DEFINE_string("tfds_data_dir", None, "Where tensorflow-datasets keeps its data.")
-flags.DEFINE_integer("cldr_pairs", 100_000, "Training pairs of --corpus=cldr.", 1)
-flags.DEFINE_integer("cldr_seed", 0, "Seed of --corpus=cldr.")
+flags.DEFINE_string(
+    "tfds_data_dir",
+    None,
+    "Data directory of tensorflow-datasets. Default: its own default.",
+)
+flags.DEFINE_integer(
+    "cldr_pairs", 100_000, "Number of training pairs of --corpus=cldr.", 1
+)
+flags.DEFINE_integer("cldr_seed", 0, "Random seed of --corpus=cldr.")
 
 
 def corpus_arguments() -> dict[str, Any]:

@@ -10,50 +10,69 @@ FLAGS = flags.FLAGS
 CHECKPOINT = flags.DEFINE_list(
     "checkpoint",
     ["auto"],
-    "Weights to use: averaged, ema, latest, a step's number, or a path; auto takes the "
-    "averaged ones unless training went on after them. Several, comma-separated, are "
-    "an ensemble.",
+    "Weights to use: averaged, ema, latest, the number of a step, or a path. auto "
+    "uses the averaged weights unless training has continued since. Several, "
+    "comma-separated, form an ensemble.",
 )
 flags.DEFINE_integer(
     "beam_size",
     4,
-    "Number of beams; 1 is greedy search. The default is that of the model's preset, "
-    "where it was trained with one.",
+    "Number of beams; 1 is greedy search. A model trained with a preset that sets "
+    "its own value uses that by default.",
     1,
 )
 flags.DEFINE_float(
     "length_penalty",
     0.6,
-    "Exponent of the length penalty: 0 prefers short outputs, larger values longer "
-    "ones. The default is that of the model's preset, as for --beam_size.",
+    "Exponent of the length penalty: 0 prefers short outputs, larger values prefer "
+    "longer ones. A model trained with a preset that sets its own value uses that "
+    "by default.",
     0,
 )
 flags.DEFINE_integer(
     "max_extra_length",
     50,
-    "Maximum number of tokens by which an output may be longer than its input, unless "
-    "--min_length or a forced prefix asks for more. The default is that of the model's "
-    "preset, as for --beam_size.",
+    "Maximum number of tokens by which an output may be longer than its input, "
+    "unless --min_length or a forced prefix asks for more. A model trained with a "
+    "preset that sets its own value uses that by default.",
     1,
 )
 flags.DEFINE_integer(
-    "max_output_tokens", 0, "The most tokens of an output, its end too; 0: no limit.", 0
+    "max_output_tokens",
+    0,
+    "Maximum number of tokens in the output, end token included (0 = no limit).",
+    0,
 )
 flags.DEFINE_integer(
-    "min_length", 0, "Minimum number of tokens in the output, without the end token.", 0
+    "min_length", 0, "Minimum number of tokens in the output, end token excluded.", 0
 )
 flags.DEFINE_integer(
-    "no_repeat_ngram", 0, "No so many tokens come twice in an output; 0: no rule.", 0
+    "no_repeat_ngram", 0, "Block repeated n-grams of this size (0 = off).", 0
 )
 flags.DEFINE_bool(
-    "sample", False, "Draw --beam_size translations rather than find the likeliest."
+    "sample",
+    False,
+    "Sample --beam_size translations from the model's distribution instead of "
+    "searching for the most probable ones.",
 )
-flags.DEFINE_float("temperature", 1.0, "Of --sample: logits are divided by it.")
-flags.DEFINE_integer("top_k", 0, "Of --sample: so many likeliest tokens; 0: all.", 0)
-flags.DEFINE_float("top_p", 1.0, "Of --sample: likeliest tokens of this probability.")
-flags.DEFINE_integer("sample_seed", 0, "Of --sample.")
+flags.DEFINE_float(
+    "temperature", 1.0, "Temperature for --sample: logits are divided by it."
+)
+flags.DEFINE_integer(
+    "top_k", 0, "Number of most probable tokens that --sample draws from (0 = all).", 0
+)
+flags.DEFINE_float(
+    "top_p",
+    1.0,
+    "Probability mass of the most probable tokens that --sample draws from (nucleus"
+    " sampling; 1 = all tokens).",
+)
+flags.DEFINE_integer("sample_seed", 0, "Random seed for --sample.")
 DECODE_BATCH_TOKENS = flags.DEFINE_integer(
-    "decode_batch_tokens", 2048, "Input positions of a batch.", 1
+    "decode_batch_tokens",
+    2048,
+    "Maximum number of source tokens in a batch, padding included.",
+    1,
 )
 
 

@@ -10,21 +10,25 @@ flags.DEFINE_enum(
     "strategy",
     "auto",
     ["auto", "one", "mirrored", "multi_worker", "tpu"],
-    "One device, several of this machine, several machines, or a TPU; auto looks at "
-    "--workers, TF_CONFIG and the devices that there are.",
+    "Distribution strategy: one device, all devices of one machine (mirrored), "
+    "several machines (multi_worker) or a TPU. auto decides by --workers, TF_CONFIG"
+    " and the visible devices.",
 )
 flags.DEFINE_integer(
     "devices",
     0,
-    "Replicas in this process; 0: all visible GPUs, or one CPU. Without GPUs, so many "
-    "share the CPU's cores, which can be faster for a small model.",
+    "Number of replicas in this process (0 = all visible GPUs, or one CPU). Without"
+    " GPUs, the replicas share the CPU cores, which can be faster for small models.",
     0,
 )
 flags.DEFINE_list(
-    "workers", [], "host:port of every worker, comma-separated [those of TF_CONFIG]."
+    "workers",
+    [],
+    "Addresses of all workers, comma-separated, as host:port. Default: those of "
+    "TF_CONFIG.",
 )
 flags.DEFINE_integer(
-    "worker_index", 0, "This worker's place among --workers; 0 is the chief.", 0
+    "worker_index", 0, "Index of this worker in --workers; 0 is the chief.", 0
 )
 flags.DEFINE_string("tpu", "", "Name or address of the TPU.")
 

@@ -7,24 +7,25 @@ FLAGS = flags.FLAGS
 flags.DEFINE_integer(
     "n_best",
     1,
-    "Translations of each line. With more than one, each is a line of its own: the "
-    "input line's number, the score and the text, divided by tabs. The score is empty "
-    "where none was computed, as the line is empty or was not translated.",
+    "Number of hypotheses per line. With more than one, each is written on its own "
+    "line: line number, score and text, separated by tabs. The score is empty where"
+    " none was computed: the line is empty or was not translated.",
     1,
 )
 flags.DEFINE_bool(
     "print_scores",
     False,
-    "Put the score and a tab before each line; the score as with --n_best.",
+    "Write the score and a tab before each translation. The score is empty where "
+    "none was computed.",
 )
 flags.DEFINE_enum(
     "output_format",
     "text",
     ["text", "json"],
-    "json: an object a line, with the hypotheses, their scores (null where none was "
-    "computed) and the status of the input (ok; empty; too_long, cut and translated up "
-    "to there; not translated: "
-    "invalid_utf8, model_error if the model computes numbers that are not finite, "
-    "not_found if no output obeys the rules of the search); from t2t-translate also "
-    "the tokens that were found, their log-probabilities and the alignment of words.",
+    "Output format. json writes one object per line: the hypotheses, their scores "
+    "(null where none was computed) and the status of the line. The status is ok, "
+    "empty, too_long (cut at the maximum length and translated), or one of an "
+    "untranslated line: invalid_utf8, model_error (the model computed non-finite "
+    "numbers), not_found (no output satisfies the constraints). t2t-translate adds "
+    "the output tokens, their log-probabilities and the word alignment.",
 )

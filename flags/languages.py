@@ -2,5 +2,9 @@
 
 from absl import flags
 
-SOURCE_LANG = flags.DEFINE_string("source_lang", "en", "Language to translate from.")
-TARGET_LANG = flags.DEFINE_string("target_lang", "de", "Language of the output.")
+SOURCE_LANG = flags.DEFINE_string(
+    "source_lang", "en", "Source language, as an ISO 639 code."
+)
+TARGET_LANG = flags.DEFINE_string(
+    "target_lang", "de", "Target language, as an ISO 639 code."
+)

@@ -5,7 +5,7 @@ from absl import flags
 BLEU_TOKENIZER = flags.DEFINE_string(
     "bleu_tokenizer",
     "auto",
-    "Tokenizer that BLEU is computed with, by sacreBLEU's name: 13a, zh, ja-mecab, "
-    "ko-mecab, char, intl, flores200 and so on. auto: the one for the target language, "
-    "or char if that one is not installed.",
+    "sacreBLEU tokenizer for BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, "
+    "flores200 and so on. auto uses the one for the target language, or char if "
+    "that one is not installed.",
 )

@@ -16,16 +16,20 @@ flags.DEFINE_string("model_name", "default", "Name of the model on the server.")
 flags.DEFINE_string(
     "token_file",
     None,
-    "File with the API token; the environment variable T2T_TOKEN has it otherwise.",
+    "File with the API token. Default: the environment variable T2T_TOKEN, or no "
+    "token.",
 )
 flags.DEFINE_string(
     "tls_certificate",
     None,
-    "PEM file of a certificate chain: that of the server, or in t2t-request the one to "
-    "present to a server that requires client certificates. Implies TLS.",
+    "PEM file with the certificate chain of the server or, for t2t-request, of the "
+    "client, for servers that require client certificates. Enables TLS. Default: no"
+    " certificate.",
 )
 flags.DEFINE_string(
-    "tls_key", None, "PEM file of the unencrypted private key of --tls_certificate."
+    "tls_key",
+    None,
+    "PEM file with the unencrypted private key of --tls_certificate. Default: no key.",
 )
 
 

@@ -8,14 +8,14 @@ MOST_CONCURRENT_BATCHES = 8
 flags.DEFINE_integer(
     "concurrent_batches",
     0,
-    "Batches searched at once, which share the cores; 0: one a core, at most "
-    f"{MOST_CONCURRENT_BATCHES}.",
+    "Number of batches to decode concurrently; they share the CPU cores (0 = one "
+    "per core, at most 8).",
     0,
 )
 flags.DEFINE_enum(
     "decode_precision",
     "float32",
     ["float32", "bfloat16", "float16"],
-    "What the model computes in. Less than float32 is faster where the processor has "
-    "instructions for it, and slower elsewhere.",
+    "Floating-point precision of decoding. Half precision is faster on processors "
+    "with instructions for it and slower elsewhere.",
 )

@@ -3,8 +3,12 @@
 from absl import flags
 
 INPUT = flags.DEFINE_string(
-    "input", "-", "File of sentences, plain or .gz; - is standard input."
+    "input",
+    "-",
+    "Input file with one sentence per line, plain text or .gz (- = standard input).",
 )
 OUTPUT = flags.DEFINE_string(
-    "output", "-", "File to write, compressed if it ends in .gz; - is standard output."
+    "output",
+    "-",
+    "Output file, compressed if its name ends in .gz (- = standard output).",
 )

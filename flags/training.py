@@ -15,13 +15,18 @@ define(
     __name__,
 )
 flags.DEFINE_string(
-    "init_from", None, "Model directory whose weights a new training starts from."
+    "init_from",
+    None,
+    "Model directory whose weights a new training starts from. Default: random "
+    "weights.",
 )
 flags.DEFINE_string(
-    "init_checkpoint", "auto", "Which weights of --init_from to use, as --checkpoint."
+    "init_checkpoint",
+    "auto",
+    "Weights of --init_from to start from, named as for --checkpoint of t2t-translate.",
 )
 flags.DEFINE_bool(
     "read_text",
     False,
-    "Tokenize the corpus anew in every epoch rather than read the prepared records.",
+    "Tokenize the corpus again in every epoch instead of reading the prepared records.",
 )

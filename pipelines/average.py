@@ -18,10 +18,24 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 flags.DEFINE_integer(
-    "last", None, "How many checkpoints, the newest [the preset's average_last].", 1
+    "last",
+    None,
+    "Number of most recent checkpoints to average. Default: average_last of the "
+    "training.",
+    1,
 )
-flags.DEFINE_integer("best", None, "Or how many of the best on the dev split.", 1)
-flags.DEFINE_bool("follow", False, "Average anew whenever a running training saves.")
+flags.DEFINE_integer(
+    "best",
+    None,
+    "Number of best checkpoints on the dev split to average, instead of --last. "
+    "Default: --last.",
+    1,
+)
+flags.DEFINE_bool(
+    "follow",
+    False,
+    "Keep running, and average again whenever a running training saves a checkpoint.",
+)
 
 _POLL_SECONDS = 2.0
 _UNSETTLED = 1.05

@@ -21,13 +21,19 @@ FLAGS = flags.FLAGS
 flags.DEFINE_list(
     "lengths",
     ["64", "128", "256", "512", "1024", "2048"],
-    "Values of n, ascending, at least two.",
+    "Sequence lengths n to measure, ascending, at least two.",
 )
-flags.DEFINE_list("sizes", ["128", "512"], "Values of d, multiples of 8.")
-flags.DEFINE_integer("window", 32, "r of restricted self-attention.", 1)
-flags.DEFINE_integer("kernel", 3, "k of the convolution.", 1)
-flags.DEFINE_integer("measured_sequences", 1, "Sequences that a layer is given.", 1)
-flags.DEFINE_integer("repeats", 5, "Runs that a median is taken of.", 1)
+flags.DEFINE_list("sizes", ["128", "512"], "Layer sizes d to measure, multiples of 8.")
+flags.DEFINE_integer(
+    "window", 32, "Window r of restricted self-attention, in positions.", 1
+)
+flags.DEFINE_integer("kernel", 3, "Kernel width k of the convolution, in positions.", 1)
+flags.DEFINE_integer(
+    "measured_sequences", 1, "Number of sequences in a measured batch.", 1
+)
+flags.DEFINE_integer(
+    "repeats", 5, "Number of runs per measurement, whose median is reported.", 1
+)
 
 
 def main() -> None:

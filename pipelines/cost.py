@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 flags.DEFINE_float(
-    "mean_length", 25.0, "Tokens of a sentence, where no model tells them.", 1
+    "mean_length",
+    25.0,
+    "Mean sentence length in tokens for --preset. With --model_dir, the training "
+    "data determine it.",
+    1,
 )
 
 

@@ -28,10 +28,10 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "work_dir",
     ".demo",
-    "Directory to work in; an earlier demo's data and model in it are removed.",
+    "Directory to work in. Data and model of an earlier demo in it are removed.",
 )
 flags.DEFINE_integer("demo_steps", 2200, "Maximum number of training steps.", 1)
-flags.DEFINE_integer("demo_pairs", 100_000, "Training pairs.", 1)
+flags.DEFINE_integer("demo_pairs", 100_000, "Number of training pairs.", 1)
 
 _PARTS = {
     "data": "manifest.json",

@@ -20,25 +20,48 @@ from t2t_keras.pipelines.outcomes import tell_invalid_lines, worst
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_enum("split", "test", ["dev", "test"], "Held-back text of the model.")
-flags.DEFINE_string("source", None, "Sentences to translate rather than a split.")
-flags.DEFINE_string("reference", None, "Their reference translations.")
-flags.DEFINE_string("hypothesis", None, "Translations to score rather than a model.")
+flags.DEFINE_enum(
+    "split", "test", ["dev", "test"], "Held-out split to translate and score."
+)
 flags.DEFINE_string(
-    "hypothesis_output", None, "File for the translations [in the model's directory]."
+    "source",
+    None,
+    "File of source sentences to translate instead of --split. Default: --split.",
+)
+flags.DEFINE_string(
+    "reference",
+    None,
+    "File of reference translations for --source or --hypothesis. Default: those of"
+    " --split.",
+)
+flags.DEFINE_string(
+    "hypothesis",
+    None,
+    "File of translations to score instead of running a model. Default: run the model.",
+)
+flags.DEFINE_string(
+    "hypothesis_output",
+    None,
+    "File to write the translations to. Default: a file in the model directory.",
 )
 flags.DEFINE_list(
     "scores",
     ["bleu", "chrf"],
-    "Any of bleu (sacreBLEU), bleu_lc, bleu_intl, bleu_intl_lc, bleu_moses, "
-    "bleu_moses_split (the paper's for English-German), bleu_none (for text tokenized "
-    "already), chrf, ter; docs/reproduce.md tells them apart.",
+    "Scores to compute, comma-separated: bleu (sacreBLEU), bleu_lc, bleu_intl, "
+    "bleu_intl_lc, bleu_moses, bleu_moses_split (the paper's for English-German), "
+    "bleu_none (for tokenized text), chrf, ter. docs/reproduce.md explains them.",
 )
 flags.DEFINE_string(
-    "baseline", None, "Another system's translations, to test the difference from."
+    "baseline",
+    None,
+    "File of another system's translations for a paired significance test. Default:"
+    " no test.",
 )
 flags.DEFINE_integer(
-    "bootstrap_samples", 1000, "How often that test draws the sentences anew.", 1
+    "bootstrap_samples",
+    1000,
+    "Number of bootstrap samples of the significance test.",
+    1,
 )
 
 

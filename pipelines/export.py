@@ -21,21 +21,31 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string(
-    "export_dir", None, "Directory of the model's versions; one is added to it."
-)
-flags.DEFINE_integer("version", 0, "Number of the version; 0: the next one.", 0)
-flags.DEFINE_integer(
-    "export_n_best", 0, "Hypotheses of the signature n_best; 0: all beams.", 0
+    "export_dir",
+    None,
+    "Directory of the exported versions; the export becomes a new version in it.",
 )
 flags.DEFINE_integer(
-    "max_input_tokens", 1024, "A longer sentence is cut after so many tokens.", 1
+    "version", 0, "Version number of the export (0 = the next free one).", 0
+)
+flags.DEFINE_integer(
+    "export_n_best",
+    0,
+    "Number of hypotheses that the n_best signature returns (0 = all beams).",
+    0,
+)
+flags.DEFINE_integer(
+    "max_input_tokens",
+    1024,
+    "Maximum number of source tokens; longer sentences are cut.",
+    1,
 )
 flags.DEFINE_enum(
     "weights_dtype",
     "float32",
     ["float32", "bfloat16", "float16"],
-    "What weights are stored as. The small ones halve the size; what is computed is "
-    "float32 all the same, and the difference in BLEU is printed.",
+    "Storage format of the weights. bfloat16 and float16 halve the size. "
+    "Computation stays in float32, and the difference in BLEU is printed.",
 )
 flags.DEFINE_bool("keras_file", True, "Also write the weights as model.keras.")
 

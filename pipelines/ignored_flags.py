@@ -1,7 +1,7 @@
-"""Flags of tensorflow_model_server that t2t-serve takes, and ignores.
+"""Flags of tensorflow_model_server that t2t-serve accepts and ignores.
 
-So its command lines can be tried as they stand. Each says why it has no effect; a flag
-that would weaken what was asked for, such as encryption, is not among them.
+They let existing command lines run unchanged; the help of each says why it has no
+effect. Flags whose loss would weaken security, such as encryption, are not among them.
 """
 
 from collections.abc import Iterator
@@ -10,18 +10,20 @@ from absl import flags
 
 FLAGS = flags.FLAGS
 
-_NO_THREADS = "no thread waits for a request; --max_concurrent_requests limits them"
-_LOADING = "versions are loaded and unloaded in threads of their own"
-_RETRIES = "loading is tried again after 2, 4, 8, at most 60 seconds"
-_ONE_RUNTIME = "models run as t2t-serve runs them"
+_NO_THREADS = (
+    "no thread is held by a waiting request; --max_concurrent_requests limits requests"
+)
+_LOADING = "versions are loaded and unloaded in their own threads"
+_RETRIES = "loading is retried after 2, 4, 8 and so on up to 60 seconds"
+_ONE_RUNTIME = "t2t-serve has a single runtime for models"
 
 _BOOLS = {
-    "enable_grpc_healthcheck_service": "the health service is always there",
+    "enable_grpc_healthcheck_service": "the health service is always enabled",
     "enable_model_warmup": "warm-up requests are always run",
-    "enable_per_model_batching_parameters": "batches are formed alike for all models",
+    "enable_per_model_batching_parameters": "batching parameters apply to all models",
     "enable_profiler": "there is no profiler service",
-    "enable_serialization_as_tensor_content": "answers fill the typed fields",
-    "flush_filesystem_caches": "caches are left to the system",
+    "enable_serialization_as_tensor_content": "responses always use the typed fields",
+    "flush_filesystem_caches": "the operating system manages its caches",
     "prefer_tflite_model": _ONE_RUNTIME,
     "remove_unused_fields_from_bundle_metagraph": _ONE_RUNTIME,
     "skip_initialize_tpu": _ONE_RUNTIME,
@@ -39,10 +41,10 @@ _INTEGERS = {
     "rest_api_num_threads": _NO_THREADS,
 }
 _STRINGS = {
-    "mixed_precision": "a model computes in the types that it was exported with",
-    "per_process_gpu_memory_fraction": "TensorFlow chooses",
+    "mixed_precision": "a model computes in the precision it was exported with",
+    "per_process_gpu_memory_fraction": "TensorFlow manages GPU memory",
     "platform_config_file": _ONE_RUNTIME,
-    "saved_model_tags": 'the tag is "serve"',
+    "saved_model_tags": 'the tag is always "serve"',
     "tensorflow_session_config_file": _ONE_RUNTIME,
     "thread_pool_factory_config_file": _ONE_RUNTIME,
 }
@@ -56,7 +58,7 @@ for _name, _reason in _STRINGS.items():
 
 
 def ignored() -> Iterator[str]:
-    """Yields a line for each of these flags that was given."""
+    """Yields a message for each of these flags that is given."""
     for name, reason in {**_BOOLS, **_INTEGERS, **_STRINGS}.items():
         if FLAGS[name].present:
             yield f"--{name} is ignored: {reason}."

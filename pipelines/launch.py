@@ -19,9 +19,12 @@ from t2t_keras.pipelines import interrupts, stage
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_integer("num_workers", 2, "Workers to start, each a process.", 1)
+flags.DEFINE_integer("num_workers", 2, "Number of worker processes to start.", 1)
 flags.DEFINE_float(
-    "grace_seconds", 60, "How long the others may take to end after one has failed.", 0
+    "grace_seconds",
+    60,
+    "Seconds that the remaining workers get to shut down after one has failed.",
+    0,
 )
 
 _POLL_SECONDS = 0.1

@@ -21,47 +21,66 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model_base_path", None, "Directory of its versions.")
 flags.DEFINE_string(
-    "model_config_file", None, "Or a ModelServerConfig as text, for several models."
+    "model_base_path",
+    None,
+    "Directory that holds the version directories of the model. Default: the "
+    "models of --model_config_file.",
+)
+flags.DEFINE_string(
+    "model_config_file",
+    None,
+    "Text-format ModelServerConfig file, for several models. Default: "
+    "--model_base_path.",
 )
 flags.DEFINE_float(
     "model_config_file_poll_wait_seconds",
     0.0,
-    "How often to look whether that file has changed; 0: never.",
+    "Seconds between checks of --model_config_file for changes (0 = never check).",
     0,
 )
 flags.DEFINE_bool(
     "enable_batching",
     None,
-    "Answer concurrent requests together, whatever the model: each row of its outputs "
-    "must depend on the same row of its inputs alone. [by versions that say so, as "
-    "t2t-export's do]",
+    "Batch concurrent requests of every model. Correct only if each output row "
+    "depends on the same input row alone. Default: only for versions that declare "
+    "this, as those of t2t-export do.",
 )
 flags.DEFINE_string(
     "batching_parameters_file",
     None,
-    "BatchingParameters as text: values of --max_batch_size, --batch_timeout_micros, "
-    "--max_enqueued_batches and --num_batch_threads.",
+    "Text-format BatchingParameters file with values for --max_batch_size, "
+    "--batch_timeout_micros, --max_enqueued_batches and --num_batch_threads. "
+    "Default: those flags.",
 )
-flags.DEFINE_integer("max_batch_size", 64, "Rows of a batch.", 1)
+flags.DEFINE_integer("max_batch_size", 64, "Maximum number of rows in a batch.", 1)
 flags.DEFINE_integer(
-    "batch_timeout_micros", 0, "How long to wait for a batch to become full.", 0
+    "batch_timeout_micros",
+    0,
+    "Maximum time to wait for a batch to fill up, in microseconds.",
+    0,
 )
-flags.DEFINE_integer("max_enqueued_batches", 100, "Full batches that may wait.", 1)
-flags.DEFINE_integer("num_batch_threads", 2, "Batches that run at once.", 1)
+flags.DEFINE_integer(
+    "max_enqueued_batches", 100, "Maximum number of full batches in the queue.", 1
+)
+flags.DEFINE_integer(
+    "num_batch_threads", 2, "Number of batches to run concurrently.", 1
+)
 flags.DEFINE_string(
     "monitoring_config_file",
     None,
-    "MonitoringConfig as text: whether and where there are metrics "
-    "[/monitoring/prometheus/metrics].",
+    "Text-format MonitoringConfig file: whether to export Prometheus metrics, and "
+    "at which path. Default: metrics at /monitoring/prometheus/metrics.",
 )
 flags.DEFINE_string(
     "ssl_config_file",
     None,
-    "SSLConfig as text: encrypts gRPC alone, as in TensorFlow Serving.",
+    "Text-format SSLConfig file. Encrypts gRPC only, as in TensorFlow Serving. "
+    "Default: no encryption.",
 )
-flags.DEFINE_bool("use_alts_credentials", False, "Is not supported.")
+flags.DEFINE_bool(
+    "use_alts_credentials", False, "Not supported: the server refuses to start with it."
+)
 
 
 def read_models(

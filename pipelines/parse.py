@@ -36,9 +36,16 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 flags.DEFINE_list(
-    "trees", [], "Files or folders of trees to parse the sentences of, and score with."
+    "trees",
+    [],
+    "Files or folders of gold trees, comma-separated. Their sentences are parsed, "
+    "and the parses are scored.",
 )
-flags.DEFINE_string("parsed", None, "Trees to score rather than a model.")
+flags.DEFINE_string(
+    "parsed",
+    None,
+    "File of parsed trees to score instead of running a model. Default: run the model.",
+)
 
 _SEARCH = {"beam_size": 21, "length_penalty": 0.3, "max_extra_length": 300}
 _ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})

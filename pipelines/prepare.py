@@ -14,49 +14,58 @@ from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_bool("share_vocabulary", True, "One vocabulary for both languages.")
+flags.DEFINE_bool("share_vocabulary", True, "Learn one vocabulary for both languages.")
 flags.DEFINE_string(
     "vocabulary_from",
     None,
-    "Prepared or model directory whose vocabulary, with its normalization, to use "
-    "rather than learn one.",
+    "Directory of prepared data or of a model whose vocabulary and normalization to"
+    " reuse. Default: learn a vocabulary.",
 )
 _NORMALIZATIONS = ["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
 flags.DEFINE_enum(
     "source_normalization",
     "nmt_nfkc",
     _NORMALIZATIONS,
-    "Normalization of the source side's characters, by SentencePiece's name.",
+    "SentencePiece normalization rule for the source text.",
 )
 flags.DEFINE_enum(
     "target_normalization",
     "identity",
     _NORMALIZATIONS,
-    "Likewise, of the target side's. identity keeps what nfkc replaces, such as "
-    "full-width punctuation; runs of white space become one space in any case.",
+    "SentencePiece normalization rule for the target text. identity keeps "
+    "characters that nfkc replaces, such as full-width punctuation. Runs of white "
+    "space always become one space.",
 )
-flags.DEFINE_integer("max_tokens", 256, "Longer sentences are left out.", 1)
+flags.DEFINE_integer(
+    "max_tokens",
+    256,
+    "Maximum number of tokens per sentence; longer pairs are removed.",
+    1,
+)
 flags.DEFINE_float(
-    "max_length_ratio", 4.0, "Pairs of which one is longer by more are left out.", 1
+    "max_length_ratio",
+    4.0,
+    "Maximum ratio of the lengths of a pair in tokens; other pairs are removed.",
+    1,
 )
 flags.DEFINE_float(
     "bpe_dropout",
     None,
-    "Probability that a merge of --subword=bpe is passed over in the training text, so "
-    "that models see words in other pieces too; 0.1 for instance. Everything else is "
-    "divided as usual.",
+    "BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped in "
+    "the training text, such as 0.1. Dev and test text is segmented without it. "
+    "Default: no BPE-dropout.",
 )
 flags.DEFINE_integer(
     "segmentations",
     10,
-    "Of --bpe_dropout: how often each training pair is divided anew. An epoch then has "
-    "so many times the pairs.",
+    "Number of segmentations of each training pair with --bpe_dropout. An epoch has"
+    " this many times the pairs.",
 )
 flags.DEFINE_enum(
     "bpe_dropout_sides",
     "both",
     ["both", "source", "target"],
-    "Of --bpe_dropout: which side.",
+    "Sides that --bpe_dropout applies to.",
 )
 
 

@@ -19,23 +19,34 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("server", None, "HOST:PORT of the model server.")
+flags.DEFINE_string("server", None, "Address of the model server, as HOST:PORT.")
 flags.DEFINE_integer(
-    "model_version", None, "Its version [the newest].", 0, (1 << 63) - 1
+    "model_version",
+    None,
+    "Version of the model to use. Default: the newest.",
+    0,
+    (1 << 63) - 1,
 )
-flags.DEFINE_string("version_label", None, "Or the label of a version.")
+flags.DEFINE_string(
+    "version_label",
+    None,
+    "Label of the version to use. Default: none; the newest version.",
+)
 flags.DEFINE_enum(
-    "protocol", "grpc", ["grpc", "rest"], "What the server speaks on that port."
+    "protocol", "grpc", ["grpc", "rest"], "Protocol of the server at that port."
 )
-flags.DEFINE_integer("rows_per_request", 16, "The most lines of a request.", 1)
-flags.DEFINE_integer("concurrent_requests", 4, "The most requests at once.", 1)
+flags.DEFINE_integer("rows_per_request", 16, "Maximum number of lines per request.", 1)
+flags.DEFINE_integer(
+    "concurrent_requests", 4, "Maximum number of concurrent requests.", 1
+)
 flags.DEFINE_float(
-    "deadline_s", 60.0, "Seconds for a request with all its retries.", 0.001
+    "deadline_s", 60.0, "Timeout of a request in seconds, all retries included.", 0.001
 )
 flags.DEFINE_integer(
     "retries",
     4,
-    "How often to send a request again that finds no server, or one that is too busy.",
+    "Maximum number of retries of a request if the server is unreachable or "
+    "overloaded.",
     0,
     4,
 )
@@ -43,8 +54,8 @@ flags.DEFINE_bool("tls", False, "Encrypt the connection.")
 flags.DEFINE_string(
     "tls_ca_file",
     None,
-    "PEM file of who may sign the server's certificate [whom the system trusts]; "
-    "implies --tls.",
+    "PEM file with the certificate authority of the server. Enables TLS. Default: "
+    "the authorities that the system trusts.",
 )
 
 

@@ -20,7 +20,11 @@ from t2t_keras.pipelines.outcomes import Outcomes, tell_invalid_lines
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("translations", None, "Translations of --input, line by line.")
+flags.DEFINE_string(
+    "translations",
+    None,
+    "File of translations to score, aligned with --input line by line.",
+)
 
 _PAIRS = 2048
 

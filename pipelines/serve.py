@@ -24,108 +24,132 @@ from t2t_keras.pipelines import ignored_flags, operator_files, stage
 FLAGS = flags.FLAGS
 _REPORTING = threading.Lock()
 
-flags.DEFINE_string("host", "127.0.0.1", "Address to listen on: 0.0.0.0 for all.")
-flags.DEFINE_integer("port", 8500, "Port of gRPC; 0: none.", 0, 65535)
-flags.DEFINE_string("grpc_socket_path", None, "Unix socket for gRPC, beside the port.")
+flags.DEFINE_string(
+    "host", "127.0.0.1", "Address to listen on; 0.0.0.0 listens on all interfaces."
+)
+flags.DEFINE_integer("port", 8500, "Port for gRPC (0 = no gRPC).", 0, 65535)
+flags.DEFINE_string(
+    "grpc_socket_path",
+    None,
+    "Path of a Unix socket for gRPC, in addition to --port. Default: no socket.",
+)
 flags.DEFINE_list(
     "grpc_channel_arguments",
     [],
-    "Of the gRPC server, such as grpc.max_connection_age_ms=30000.",
+    "Channel arguments of the gRPC server, comma-separated, such as "
+    "grpc.max_connection_age_ms=30000.",
 )
 flags.DEFINE_integer(
-    "rest_api_port", 8501, "Port of REST and the page; 0: none.", 0, 65535
+    "rest_api_port", 8501, "Port for REST and the web page (0 = no REST).", 0, 65535
 )
 flags.DEFINE_bool(
     "enable_signature_method_name_check",
     False,
-    "Classify and Regress only signatures whose method_name says so; those of "
-    "TensorFlow 2 do not.",
+    "Accept Classify and Regress requests only for signatures with a matching "
+    "method_name, which exports of TensorFlow 2 lack.",
 )
 flags.DEFINE_list(
     "allowed_hosts",
     [],
-    "Names by which REST is called, beside addresses and names without a dot: "
-    "translate.example.com, .example.com for all below it, or * for any.",
+    "Host names, comma-separated, that REST requests may be addressed to, in "
+    "addition to IP addresses and names without a dot: translate.example.com, "
+    ".example.com for all subdomains, or * for any name.",
 )
 flags.DEFINE_bool(
-    "rest_api_enable_cors_support", False, "Web pages of all sites may use REST."
+    "rest_api_enable_cors_support",
+    False,
+    "Let web pages from any origin call the REST API.",
 )
 flags.DEFINE_float(
     "file_system_poll_wait_seconds",
     1.0,
-    "How often to look for new versions; 0: once.",
+    "Seconds between checks for new versions (0 = check once, at start-up).",
     0,
 )
 flags.DEFINE_integer(
-    "num_load_threads", 0, "Maximum number of versions loaded at once; 0: no limit.", 0
+    "num_load_threads",
+    0,
+    "Maximum number of versions to load concurrently (0 = no limit).",
+    0,
 )
 flags.DEFINE_bool(
     "allow_version_labels_for_unavailable_models",
     False,
-    "Labels may be given to versions that are not loaded yet.",
+    "Allow labels for versions that are not loaded yet.",
 )
 flags.DEFINE_list(
     "reload_dirs",
     [],
-    "Directories in which HandleReloadConfigRequest may name base paths, beside those "
-    "of the models given here.",
+    "Directories, comma-separated, that a HandleReloadConfigRequest may take base "
+    "paths from, in addition to those of the configured models.",
 )
 flags.DEFINE_integer(
     "tensorflow_session_parallelism",
     0,
-    "Value of --tensorflow_intra_op_parallelism and --tensorflow_inter_op_parallelism "
-    "where they are 0.",
+    "Default for --tensorflow_intra_op_parallelism and "
+    "--tensorflow_inter_op_parallelism (0 = no default).",
 )
 flags.DEFINE_integer(
     "tensorflow_intra_op_parallelism",
     0,
-    "Threads that compute operations, such as products, for all batches; 0: the cores, "
-    "or one where --num_batch_threads are as many, which then compute themselves.",
+    "Number of threads for computing within operations, shared by all batches (0 = "
+    "one per core; or 1 if --num_batch_threads is at least the number of cores).",
     0,
 )
 flags.DEFINE_integer(
-    "tensorflow_inter_op_parallelism", 0, "Operations at once; 0: one a core.", 0
+    "tensorflow_inter_op_parallelism",
+    0,
+    "Number of operations to run concurrently (0 = one per core).",
+    0,
 )
 flags.DEFINE_integer(
     "max_request_bytes", 16 << 20, "Maximum size of a request in bytes.", 1
 )
 flags.DEFINE_integer(
-    "max_response_bytes", 64 << 20, "Maximum number of bytes of an answer.", 1
+    "max_response_bytes", 64 << 20, "Maximum size of a response in bytes.", 1
 )
 flags.DEFINE_integer(
-    "max_request_rows", 1024, "Maximum number of rows of a request.", 1
+    "max_request_rows", 1024, "Maximum number of rows in a request.", 1
 )
 flags.DEFINE_integer(
-    "max_concurrent_requests", 512, "Requests at once; more are refused.", 1
+    "max_concurrent_requests",
+    512,
+    "Maximum number of concurrent requests; further ones are refused.",
+    1,
 )
 flags.DEFINE_integer(
     "max_memory_mb",
     None,
-    "Maximum memory of the process, in MiB: models, requests and all that is computed. "
-    "What would take more is refused. [80% of the machine's, or of its container's]",
+    "Maximum memory of the process in MiB, for models, requests and computation. "
+    "Requests that would exceed it are refused. Default: 80% of the memory of the "
+    "machine or container.",
     1,
 )
 flags.DEFINE_integer(
     "max_batch_length",
     1 << 15,
-    "Maximum number of rows of a batch times the bytes of its longest one, where rows "
-    "may be of any length. A request of more is computed in several batches.",
+    "Maximum size of a batch, as its number of rows times the bytes of its longest "
+    "row, for inputs of variable length. Larger requests are computed in several "
+    "batches.",
     1,
 )
 flags.DEFINE_float(
-    "request_timeout_s", 60.0, "Seconds that a request may take at most.", 0.001
+    "request_timeout_s", 60.0, "Maximum time for a request, in seconds.", 0.001
 )
 flags.DEFINE_integer(
     "rest_api_timeout_in_ms",
     None,
-    "Maximum time for a REST request, in milliseconds [--request_timeout_s].",
+    "Maximum time for a REST request, in milliseconds. Default: --request_timeout_s.",
     1,
 )
 flags.DEFINE_float(
-    "grace_s", 30.0, "Seconds that requests have to end in after SIGTERM.", 0
+    "grace_s", 30.0, "Seconds that running requests get to finish after SIGTERM.", 0
 )
 flags.DEFINE_string(
-    "tls_client_ca", None, "PEM file of who signs the certificates clients must have."
+    "tls_client_ca",
+    None,
+    "PEM file with the certificate authority that must have signed client "
+    "certificates. Default: no client certificates.",
 )
 
 

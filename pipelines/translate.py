@@ -14,7 +14,9 @@ from t2t_keras.pipelines.outcomes import Outcomes
 FLAGS = flags.FLAGS
 
 flags.DEFINE_bool(
-    "with_prefix", False, "Lines are a source, a tab, and what its output begins with."
+    "with_prefix",
+    False,
+    "Input lines are a source sentence, a tab, and a forced prefix of the output.",
 )
 
 

@@ -31,13 +31,14 @@ FLAGS = flags.FLAGS
 flags.DEFINE_list(
     "rows",
     ["base", "A", "B", "C", "D", "E", "big"],
-    "Rows to train: the paper's letters, or names of single rows such as num_heads_1.",
+    "Rows of Table 3 to train, comma-separated: letters of the paper, or names of "
+    "single rows such as num_heads_1.",
 )
 flags.DEFINE_string(
     "row_score",
     "bleu",
-    "The BLEU of the table, as of --scores of t2t-evaluate. The paper's own is "
-    "bleu_moses_split.",
+    "BLEU variant for the table, one of --scores of t2t-evaluate. The paper reports"
+    " bleu_moses_split.",
 )
 _RESULTS = "variations.json"
 _VOCABULARY = ("subword", "vocab_size")

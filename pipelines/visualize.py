@@ -16,11 +16,13 @@ from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("source_text", None, "The sentence.")
+flags.DEFINE_string("source_text", None, "Source sentence to visualize.")
 flags.DEFINE_string(
-    "target_text", None, "Its translation. Default: the model's own, by beam search."
+    "target_text",
+    None,
+    "Target sentence. Default: the model's own translation, found by beam search.",
 )
-flags.DEFINE_bool("pictures", True, "Draw SVG and PNG files too, not the page alone.")
+flags.DEFINE_bool("pictures", True, "Also draw SVG and PNG files, not only the page.")
 
 
 def main() -> None:

@@ -40,6 +40,27 @@ STAGES = (
     "parse|visualize|variations|complexity|cost"
 )
 
+# Stages ask for these.
+REQUIRED = {
+    *("data_dir", "model_dir", "output_dir", "export_dir", "server"),
+    *("source_text", "translations"),
+}
+ZERO_IS_ZERO = {
+    *("min_length", "worker_index", "sample_seed", "cldr_seed", "tree_substitutions"),
+    *("seed", "batch_timeout_micros"),
+}
+UNITS = {
+    "_s": "second",
+    "_seconds": "second",
+    "_minutes": "minute",
+    "_ms": "millisecond",
+    "_micros": "microsecond|^Ignored",
+    "_bytes": "bytes",
+    "_mb": "MiB",
+    "_tokens": "tokens",
+    "_steps": "step",
+}
+
 
 def commands(text):
     """Returns the words of every command of ours in a text, a line or more each."""
@@ -59,6 +80,36 @@ def test_flags_in_documents_exist(path):
             if name:
                 known = name in flags.FLAGS or name.removeprefix("no") in flags.FLAGS
                 assert known, f"{path.name}: there is no --{name}"
+
+
+def own_flags():
+    by_module = flags.FLAGS.flags_by_module_dict()
+    return [
+        flag
+        for module, defined in by_module.items()
+        if module.startswith("t2t_keras.")
+        for flag in defined
+    ]
+
+
+@pytest.mark.parametrize("flag", own_flags(), ids=lambda flag: flag.name)
+def test_help_is_complete_sentences_with_default_and_unit(flag):
+    # absl puts the values of an enum before its help.
+    text = re.sub(r"^<[^>]*>: ", "", flag.help)
+    assert re.match(r"[A-Z]|sacreBLEU|[a-z]+BLEU", text), text
+    assert text.endswith("."), text
+    assert "  " not in text
+    for word in ("[", "so many", "likeliest", "held-back", "Of --", "None"):
+        assert word not in text, text
+    # absl shows a default that is a value; help tells what the others stand for.
+    if flag.default is None and flag.name not in REQUIRED:
+        assert re.search(r"Default: .|^Ignored: |^Not supported: ", text), text
+    # 0 that stands for something else than 0 is explained.
+    if flag.default == 0 and not isinstance(flag.default, bool | float):
+        assert "(0 = " in text or flag.name in ZERO_IS_ZERO, text
+    for suffix, unit in UNITS.items():
+        if flag.name.endswith(suffix):
+            assert re.search(unit, text, re.IGNORECASE), text
 
 
 def test_every_score_is_explained():
