@@ -38,6 +38,11 @@ class Without:
             return None
         return self._finder.find_spec(name, path, target)
 
+    def find_distributions(self, context):
+        # Some finders know modules alone.
+        find = getattr(self._finder, "find_distributions", None)
+        return find(context) if find and context.name not in self._missing else []
+
     def __getattr__(self, name):
         return getattr(self._finder, name)
 

@@ -1,5 +1,6 @@
 """Data directories: vocabulary, token ids and held-out text of a corpus."""
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -174,12 +175,22 @@ def prepare(
             "length_filter": dataclasses.asdict(length_filter),
             "bpe_dropout": bpe_dropout and dataclasses.asdict(bpe_dropout),
             "splits": splits,
-            "versions": {name: metadata.version(name) for name in _VERSIONED},
+            "versions": _versions(),
         }
         write_atomically(
             work_dir / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n"
         )
     return manifest
+
+
+def _versions() -> dict[str, str]:
+    """Returns the versions of what decides the data, as far as it is installed."""
+    versions = {}
+    for name in _VERSIONED:
+        # Babel and num2words are an extra.
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def _report_shortfall(
