@@ -240,9 +240,12 @@ class WordPieceTokenizer(Tokenizer):
             normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
 
         Raises:
-            UserError: If the vocabulary is too small for the characters of the text.
+            UserError: If the vocabulary is too small for the characters of the text, or
+                no word occurs often enough.
         """
-        import keras_nlp
+        from tensorflow_text.tools.wordpiece_vocab import (
+            wordpiece_tokenizer_learner_lib as learner,
+        )
 
         normal = cls.normalized_lines(CleanLines(lines), normalization)
         counts = collections.Counter(word for line in normal for word in line.split())
@@ -255,23 +258,20 @@ class WordPieceTokenizer(Tokenizer):
         # The training time grows with the number of distinct words. In a large corpus
         # most words occur once or twice and hardly change the result.
         frequent = counts.most_common(_MAX_DISTINCT_WORDS)
-        # The learner reads the words one by one and ignores pieces that occur less
-        # than ten times. Only the proportions of the counts matter, so scale down the
-        # counts of a large corpus and scale up those of a small one.
+        # The learner ignores pieces that occur less than ten times. Only the
+        # proportions of the counts matter, so scale down the counts of a large corpus
+        # and scale up those of a small one.
         scale = min(10.0, _MAX_WORDS / counts.total())
-        words = tf.data.Dataset.from_generator(
-            lambda: ([word] * round(scale * count) for word, count in frequent),
-            output_signature=tf.TensorSpec([None], tf.string),
-        )
-        pieces = keras_nlp.tokenizers.compute_word_piece_vocabulary(
-            words,
-            vocabulary_size=vocab_size,
-            lowercase=False,
-            strip_accents=False,
-            split=False,
-            reserved_tokens=list(cls._SPECIAL),
-        )
-        return cls._from_pieces(pieces, normalization)
+        scaled = {word: round(scale * count) for word, count in frequent}
+        scaled = {word: count for word, count in scaled.items() if count}
+        if not scaled:
+            raise UserError(
+                "No word pieces can be learned from this text: no word, between white "
+                "space, occurs often enough. Try --subword=unigram."
+            )
+        pieces = learner.learn(scaled, vocab_size, reserved_tokens=list(cls._SPECIAL))
+        # The search for a size may end above the one wanted.
+        return cls._from_pieces(pieces[:vocab_size], normalization)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""

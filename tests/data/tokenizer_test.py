@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 import sys
 import unicodedata
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from t2t_keras.data.cldr import generate_pairs
 from t2t_keras.data.normalization import NORMALIZATIONS
+from t2t_keras.data.subwords import WordPieceTokenizer
 from t2t_keras.data.tokenizer_pair import TOKENIZERS, TokenizerPair
 
 KINDS = ["bpe", "unigram", "wordpiece"]
@@ -63,6 +65,24 @@ def test_rare_words_yield_word_pieces():
     rare = [(f"w{chr(97 + n % 26)}{chr(97 + n // 26)} x", "x") for n in range(400)]
     pair = TokenizerPair.train(lambda: rare, "wordpiece", 500, False)
     assert pair.source.vocab_size > 400
+
+
+@pytest.mark.parametrize(
+    ("normalization", "fingerprint"),
+    # Found by release 0.1.0, which learned them through keras-nlp.
+    [("nmt_nfkc", "e79eb8b19c882d1a"), ("identity", "416b4c70fd9b73dd")],
+)
+def test_wordpiece_vocabulary_is_that_of_release_0_1_0(normalization, fingerprint):
+    rng = random.Random(0)
+    words = [
+        "".join(rng.choice("abcdeäöß") for _ in range(rng.randint(1, 8)))
+        for _ in range(120)
+    ]
+    weights = range(1, 121)
+    lines = [" ".join(rng.choices(words, weights=weights, k=6)) for _ in range(400)]
+    tokenizer = WordPieceTokenizer.train(lines, 150, normalization)
+    assert tokenizer.vocab_size == 118
+    assert tokenizer.fingerprint == fingerprint
 
 
 def test_each_subword_type_uses_its_own_algorithm(shared):
