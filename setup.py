@@ -69,6 +69,8 @@ EXTRAS = {
     "cldr": ["babel>=2.17,<3", "num2words>=0.5.14,<0.6"],
     # The scores bleu_moses and bleu_moses_split.
     "moses": ["sacremoses>=0.2,<0.3"],
+    # Presets from a hub. keras-nlp brings both, in wider ranges.
+    "hub": ["huggingface_hub>=0.30,<3", "kagglehub>=0.3.12,<2"],
 }
 
 ALL = sorted(set(chain.from_iterable(EXTRAS.values())))

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "Transformer": "transformer",
+    "Translator": "decoding.translator",
     "Decoder": "layers",
     "DecoderLayer": "layers",
     "Dropout": "layers",

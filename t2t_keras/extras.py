@@ -17,6 +17,7 @@ EXTRAS = {
     "visualize": ("matplotlib",),
     "cldr": ("babel", "num2words"),
     "moses": ("sacremoses",),
+    "hub": ("huggingface_hub", "kagglehub"),
 }
 """The top-level modules that each extra provides."""
 

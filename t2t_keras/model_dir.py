@@ -32,6 +32,8 @@ from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.config.base import Config
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.files import (
     is_locked,
@@ -380,6 +382,28 @@ class ModelDir:
         if step is None and _STEP in arrays:
             step = int(arrays[_STEP])
         return LoadedModel(model, path.name if is_own else str(path), step)
+
+    def translator(
+        self,
+        checkpoint: str = "auto",
+        options: SearchOptions | None = None,
+        **arguments: Any,
+    ) -> Translator:
+        """Opens a translator with the model of `load`.
+
+        Args:
+            checkpoint: As of `weights_path`.
+            options: How to search. Default: the model's own search options.
+            **arguments: Replace those of the model, such as `dtype`.
+
+        Raises:
+            UserError: As of `load`.
+        """
+        return Translator(
+            self.load_model(checkpoint, **arguments),
+            self.tokenizers,
+            options or SearchOptions(**self.search),
+        )
 
     def load_model(self, checkpoint: str = "auto", **arguments: Any) -> Transformer:
         """Returns the model of `load` alone."""

@@ -19,6 +19,7 @@ DISTRIBUTIONS = {
     "absl": "absl_py",
     "google": "protobuf",
     "grpc": "grpcio",
+    "keras_hub": "keras_nlp",  # Which is keras-hub under its older name, and brings it.
     "grpc_health": "grpcio_health_checking",
     "tensorflow_serving": "tensorflow_serving_api",
     "yaml": "pyyaml",

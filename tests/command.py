@@ -17,8 +17,9 @@ from t2t_keras.extras import EXTRAS
 
 # Seconds until a process counts as hung; some machines give us a small part of a core.
 PATIENCE = 600
-# TensorFlow itself brings grpc and urllib3.
-OPTIONAL = {m for modules in EXTRAS.values() for m in modules} - {"grpc", "urllib3"}
+# What core packages bring, too.
+BROUGHT = {"grpc", "urllib3", "huggingface_hub", "kagglehub"}
+OPTIONAL = {m for modules in EXTRAS.values() for m in modules} - BROUGHT
 # The extras without which a stage does nothing.
 NEEDED = {
     "serve": ["server"],

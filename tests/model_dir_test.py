@@ -6,10 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_keras import Transformer
+from t2t_keras import Transformer, Translator
 from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.preparation import PreparedData, prepare
+from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.errors import UserError
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.optimizer import Adam
 
@@ -57,6 +59,19 @@ def save(model_dir, config, step, value):
         step, model.variables, optimizer.variables, {}, {"val_nll": value}
     )
     return model
+
+
+def test_translator_of_a_model_directory_writes_a_preset(model_dir, config, tmp_path):
+    save(model_dir, config, 5, 0.5)
+    with pytest.raises(UserError, match=r"model is a model directory.*save_to_preset"):
+        Translator.from_preset(model_dir.path)
+    opened = model_dir.translator()
+    opened.save_to_preset(tmp_path / "preset")
+    reopened = Translator.from_preset(tmp_path / "preset")
+    lines = ["1 and 1", "7 and 7"]
+    assert reopened.translate(lines) == opened.translate(lines)
+    greedy = model_dir.translator("5", SearchOptions(beam_size=1))
+    assert greedy.options == SearchOptions(beam_size=1)
 
 
 def test_only_the_run_may_change(model_dir, data, config):

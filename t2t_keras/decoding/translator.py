@@ -4,6 +4,8 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self, overload
 
 import numpy as np
 import tensorflow as tf
@@ -11,12 +13,14 @@ import tensorflow as tf
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.details import DetailReader, Details, Scored
 from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.pretrained import Pretrained, load_preset, save_preset
 from t2t_keras.decoding.scoring import TokenScores
 from t2t_keras.decoding.search import Hypotheses
-from t2t_keras.decoding.status import MODEL_ERROR, TOO_LONG
+from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR, TOO_LONG
 from t2t_keras.decoding.text_search import TextSearch, is_searched
 from t2t_keras.decoding.translations import Found, Translation, read_hypotheses
 from t2t_keras.decoding.windows import windows
+from t2t_keras.errors import UserError
 from t2t_keras.transformer import Transformer
 
 
@@ -53,9 +57,9 @@ class Translator:
         self._batch_tokens = batch_tokens
         self._drawn = 0
         self._concurrent_batches = concurrent_batches
-        single = isinstance(models, Transformer)
+        self._models = [models] if isinstance(models, Transformer) else [*models]
         self._text_search = text_search = TextSearch(
-            [models] if single else models,  # type: ignore[list-item]
+            self._models,
             tokenizers,
             self.options,
             max_input_tokens,
@@ -84,6 +88,87 @@ class Translator:
         self._search = searching(with_token_scores=False)
         self._search_in_detail = searching(with_token_scores=True)
         self._score = score_batch
+
+    @classmethod
+    def from_preset(
+        cls,
+        preset: str | Path,
+        options: SearchOptions | None = None,
+        dtype: str | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """Opens a translator that `save_to_preset` wrote.
+
+        Args:
+            preset: A directory, "hf://user/name" (Hugging Face) or
+                "kaggle://user/model/keras/variant[/version]".
+            options: How to search. Default: what the preset says.
+            dtype: Dtype policy of the model, such as "mixed_bfloat16". Default: the
+                one that it was saved with.
+            **arguments: Further arguments of `Translator`.
+
+        Raises:
+            UserError: If there is no such preset, it lacks a file, or a file is
+                damaged.
+            MissingExtra: If the package that fetches files of that hub is not
+                installed.
+        """
+        found = load_preset(preset, dtype)
+        arguments = {"max_input_tokens": found.max_input_tokens, **arguments}
+        return cls(found.model, found.tokenizers, options or found.options, **arguments)
+
+    def save_to_preset(self, directory: str | Path) -> None:
+        """Writes all that translating needs, whole or not at all.
+
+        `keras_hub.upload_preset("hf://user/name", directory)` publishes it.
+
+        Args:
+            directory: A directory that is new or empty.
+
+        Raises:
+            UserError: If this is an ensemble, or the directory is not empty or cannot
+                be written to.
+        """
+        if len(self._models) != 1:
+            raise UserError(
+                f"A preset holds one model. This is an ensemble of {len(self._models)}."
+            )
+        [model] = self._models
+        save_preset(
+            directory,
+            Pretrained(model, self._tokenizers, self.options, self.max_input_tokens),
+        )
+
+    # A string is an iterable of strings, too: the first signature goes first.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, sentences: str
+    ) -> str: ...
+
+    @overload
+    def __call__(self, sentences: Iterable[str]) -> list[str]: ...
+
+    def __call__(self, sentences: str | Iterable[str]) -> str | list[str]:
+        """Returns the best translation of a sentence, or of each of several.
+
+        `translate` tells more: scores, further hypotheses, and why a translation is
+        empty.
+
+        Args:
+            sentences: A sentence, or any number of them.
+
+        Returns:
+            A string for a string, else a list in the order of the sentences.
+
+        Raises:
+            FloatingPointError: If the model computes numbers that are not finite.
+        """
+        if isinstance(sentences, str):
+            return self([sentences])[0]
+        best = [row[0] for row in self.translate(sentences)]
+        if any(translation.status == MODEL_ERROR for translation in best):
+            raise FloatingPointError(BROKEN_MODEL)
+        return [translation.text for translation in best]
 
     def translate(
         self, sentences: Iterable[str], prefixes: Iterable[str] | None = None
