@@ -11,6 +11,7 @@ import multi30k
 import tensorflow as tf
 
 from t2t_keras import Transformer
+from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.dataset import training_dataset
@@ -41,9 +42,10 @@ def open_examples() -> Examples:
 def open_dataset() -> Callable[..., tf.data.Dataset]:
     """Opens the training pairs; returns what makes their batches."""
     examples = open_examples()
+    order = BatchOrder(Batching(sizes.batch_tokens), examples.lengths)
 
     def dataset(**of_worker: int) -> tf.data.Dataset:
-        batches = training_dataset(examples, Batching(sizes.batch_tokens), **of_worker)
+        batches = training_dataset(examples, order, **of_worker)
         return batches.with_options(options)
 
     return dataset

@@ -10,7 +10,7 @@ from t2t_keras import Transformer
 from t2t_keras.training.objective import Objective
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.strategy import make_strategy
-from t2t_keras.training.trainer import PLACE, Trainer
+from t2t_keras.training.trainer import Trainer
 
 parser = common.training_parser(__doc__)
 parser.add_argument("--devices", type=int, default=1, help="replicas; default 1")
@@ -38,10 +38,8 @@ number = tf.TensorSpec([], tf.int64)
 # Without their sizes, as t2t-train's batches come, which are of any.
 ids = tf.TensorSpec([None, None], tf.int32)
 signature = {"source": ids, "target": ids, "batch_target_tokens": number}
-signature |= dict.fromkeys(PLACE, number)
-batch = {"batch_target_tokens": target.size, **dict.fromkeys(PLACE, 0)}
 shares = [
-    {**batch, "source": a, "target": b}
+    {"source": a, "target": b, "batch_target_tokens": target.size}
     for a, b in zip(
         np.array_split(source, sizes.devices),
         np.array_split(target, sizes.devices),

@@ -7,11 +7,11 @@ from typing import Any
 
 import keras
 
-from t2t_keras.data.dataset import DataPosition
+from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.errors import UserError
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.schedule import Cooldown
-from t2t_keras.training.trainer import PLACE, Trainer, Votes
+from t2t_keras.training.trainer import Trainer, Votes
 
 
 class Progress(keras.callbacks.Callback):
@@ -20,6 +20,7 @@ class Progress(keras.callbacks.Callback):
     Args:
         budget: How long to train.
         trainer: Counts the steps.
+        order: The order of the batches, of which each step takes the next.
         checkpoint_steps: Steps between validations, or None to go by time.
         checkpoint_minutes: Minutes between them otherwise.
         interrupted: Tells whether this process was asked to stop.
@@ -39,6 +40,7 @@ class Progress(keras.callbacks.Callback):
         self,
         budget: TrainingBudget,
         trainer: Trainer,
+        order: BatchOrder,
         checkpoint_steps: int | None,
         checkpoint_minutes: float,
         interrupted: Callable[[], bool],
@@ -55,15 +57,16 @@ class Progress(keras.callbacks.Callback):
         self._cooldown_share = cooldown_share
         self._report = report
         self._cooldown_of: dict[str, Any] | None = None
-        self.position = DataPosition()
+        self.position = START
         self.epoch = 0
         self._budget = budget
         self._trainer = trainer
+        self._order = order
         self._checkpoint_steps = checkpoint_steps
         self._checkpoint_minutes = checkpoint_minutes
         self._interrupted = interrupted
         self._is_chief = is_chief
-        self._epochs = self._tokens = 0.0
+        self._tokens = 0.0
         self._minutes_before = self._minutes_validated = 0.0
         self._started = time.monotonic()
 
@@ -79,7 +82,6 @@ class Progress(keras.callbacks.Callback):
                 Default False.
         """
         self.position = DataPosition(**state["position"])
-        self._epochs = state["epochs"]
         self._tokens = state["tokens"]
         self._minutes_before = state["minutes"]
         # Earlier versions did not save these two.
@@ -97,8 +99,7 @@ class Progress(keras.callbacks.Callback):
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint has to keep."""
         return {
-            "position": {"epoch": self.position.epoch, "batch": self.position.batch},
-            "epochs": self._epochs,
+            "position": self.position._asdict(),
             "tokens": self._tokens,
             "minutes": self._minutes(),
             "minutes_validated": self._minutes_validated,
@@ -110,6 +111,10 @@ class Progress(keras.callbacks.Callback):
     def _minutes(self) -> float:
         return self._minutes_before + (time.monotonic() - self._started) / 60
 
+    def epochs(self) -> float:
+        """Returns the passes over the data that are done, with fractions."""
+        return self._order.epochs(self.position)
+
     def fraction(self, minutes: float | None = None) -> float:
         """Tells how much of the budget is spent.
 
@@ -119,7 +124,7 @@ class Progress(keras.callbacks.Callback):
         step = self._trainer.step
         spent = self._budget.fraction(
             step,
-            self._epochs,
+            self.epochs(),
             self._tokens,
             self._minutes() if minutes is None else minutes,
         )
@@ -196,14 +201,6 @@ class Progress(keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Notes the place in the data."""
-        logs = logs or {}
-        self._tokens += logs["tokens"]
-        # Keras turns all logs into floats.
-        place = {name: int(logs[name]) for name in PLACE}
-        done = place["batch"] + 1
-        self._epochs = place["epoch"] + done / place["batches"]
-        if done == place["batches"]:
-            self.position = DataPosition(place["epoch"] + 1, 0)
-        else:
-            self.position = DataPosition(place["epoch"], done)
+        """Counts the batch, also one whose update was left out."""
+        self._tokens += (logs or {})["tokens"]
+        self.position = self._order.after(self.position)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_keras.data.batching import Batching
+from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.filters import LengthFilter
@@ -67,7 +67,7 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
 
 def dump_batch(
     examples: Examples,
-    batching: Batching,
+    order: BatchOrder,
     data: PreparedData,
     path: Path,
     is_chief: bool,
@@ -76,7 +76,7 @@ def dump_batch(
 
     Args:
         examples: The training data.
-        batching: How batches are formed.
+        order: The order of its batches.
         data: Has the tokenizers.
         path: Where to write; the batch's place is added to the name.
         is_chief: Whether this worker writes; the others only know where it is.
@@ -86,7 +86,7 @@ def dump_batch(
         file = path.with_name(f"{path.name}-epoch-{epoch}-batch-{number}.tsv")
         if not is_chief:
             return file
-        indices = batching.global_batches(examples.lengths, epoch)[number]
+        indices = order.batches(epoch)[number]
         fetched = (tf.constant(x) for x in examples.fetch(indices))
         source, target = examples.parse(*fetched)
         texts = (

@@ -4,10 +4,13 @@ import contextlib
 import functools
 import json
 import zlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.counted import counted
+from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
@@ -71,6 +74,7 @@ class TrainingRun:
         self._examples = examples
         self._dev_examples = dev_examples
         self._batching = batching
+        self._order = BatchOrder(batching, examples.lengths)
         self._budget = budget
         self._model_dir = model_dir
         self._transformer = transformer
@@ -80,12 +84,6 @@ class TrainingRun:
         self._preset = preset
         self._reporter = reporter
         self._is_chief = is_chief
-        dump = dump_batch(
-            examples, batching, data, model_dir.path / "skipped", is_chief
-        )
-        self._skipped = callbacks.SkippedSteps(
-            training.max_skipped_steps, reporter.message, dump
-        )
 
     def run(self) -> int:
         """Trains, and returns the exit status.
@@ -106,12 +104,19 @@ class TrainingRun:
             progress = Progress(
                 self._budget,
                 trainer,
+                self._order,
                 self._training.checkpoint_steps,
                 self._training.checkpoint_minutes,
                 interrupted,
                 self._is_chief,
                 self._training.cooldown,
                 reporter.message,
+            )
+            skipped = callbacks.SkippedSteps(
+                self._training.max_skipped_steps,
+                reporter.message,
+                lambda: progress.position,
+                self._dump_batch(),
             )
             stopping = callbacks.EarlyStopping(
                 self._training.early_stop_metric,
@@ -126,13 +131,13 @@ class TrainingRun:
                 lambda: {
                     **progress.state(),
                     "early_stopping": stopping.state(),
-                    "skipped_in_a_row": self._skipped.in_a_row,
+                    "skipped_in_a_row": skipped.in_a_row,
                 },
                 self._model_dir.save_ema if trainer.ema else None,
             )
             self._check_workers()
             if step := trainer.of_chief(newest or 0):
-                self._restore(step, progress, stopping)
+                self._restore(step, progress, stopping, skipped)
                 if self._is_chief and not self._model_dir.has_current_ema():
                     saving.save_ema()  # It was killed after writing the checkpoint.
                 # The chief decides: no worker waits for one that has ended.
@@ -156,13 +161,13 @@ class TrainingRun:
             board = self._board() if self._is_chief else None
             dataset = trainer.distribute(
                 functools.partial(
-                    training_dataset, self._examples, self._batching, progress.position
+                    training_dataset, self._examples, self._order, progress.position
                 )
             )
             done = fit(
                 trainer,
                 dataset,
-                self._watchers(progress, board, stopping, saving),
+                self._watchers(progress, board, stopping, saving, skipped),
                 self._validation(board),
                 progress.votes,
                 progress.is_over,
@@ -213,14 +218,18 @@ class TrainingRun:
             raise UserError("The workers were started with different flags or data.")
 
     def _restore(
-        self, step: int, progress: Progress, stopping: callbacks.EarlyStopping
+        self,
+        step: int,
+        progress: Progress,
+        stopping: callbacks.EarlyStopping,
+        skipped: callbacks.SkippedSteps,
     ) -> None:
         """Takes over a checkpoint."""
         trainer = self._trainer
         saved = self._model_dir.checkpoints.restore(
             step, trainer.model.variables, trainer.state_variables
         )
-        self._skipped.in_a_row = saved["skipped_in_a_row"]
+        skipped.in_a_row = saved["skipped_in_a_row"]
         if saved["early_stopping"]:  # None in those of earlier versions.
             stopping.restore(saved["early_stopping"])
         progress.restore(saved, stopping.is_exhausted)
@@ -287,16 +296,27 @@ class TrainingRun:
         board: TensorBoard | None,
         stopping: callbacks.EarlyStopping,
         saving: callbacks.SaveCheckpoint,
+        skipped: callbacks.SkippedSteps,
     ) -> list[Any]:
         """Returns the callbacks: all of them on the chief, which saves last."""
         if not self._is_chief:
-            return [progress, self._skipped]
+            return [progress, skipped]
         report = callbacks.ProgressReport(
             self._reporter.event,
             progress.fraction,
+            progress.epochs,
             self._reporter.every_seconds or self._training.report_seconds,
         )
-        return [progress, report, self._skipped, board, stopping, saving]
+        return [progress, report, skipped, board, stopping, saving]
+
+    def _dump_batch(self) -> Callable[[int, int], Path]:
+        return dump_batch(
+            self._examples,
+            self._order,
+            self._data,
+            self._model_dir.path / "skipped",
+            self._is_chief,
+        )
 
     def _validation(self, board: TensorBoard | None) -> Validation:
         return Validation(

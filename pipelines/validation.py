@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
@@ -56,9 +57,10 @@ class Validation:
         self._trainer = trainer
         self._batches = 0
         if examples is not None and len(examples):
-            self._batches = len(batching.global_batches(examples.lengths, 0, False))
+            order = BatchOrder(batching, examples.lengths, shuffle=False)
+            self._batches = order.size(0)
             self._dataset = trainer.distribute(
-                functools.partial(training_dataset, examples, batching, shuffle=False)
+                functools.partial(training_dataset, examples, order)
             )
         self._sample_sentences = sample_sentences
         self._report = report

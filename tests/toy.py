@@ -6,8 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras import Transformer
+from t2t_keras.data.batch_order import START, BatchOrder
 from t2t_keras.data.batching import Batching
-from t2t_keras.data.dataset import DataPosition, training_dataset
+from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples, append_eos
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.trainer import Trainer
@@ -58,11 +59,12 @@ def trainer_of(
         return Trainer(model, Adam(learning_rate), strategy=strategy, **arguments)
 
 
-def batches(trainer, batching=None, start=DataPosition(), examples=None):  # noqa: B008
+def batches(trainer, batching=None, start=START, examples=None):
     """Returns an iterator over a trainer's share of the batches of random pairs."""
     examples = examples or RandomExamples()
     batching = batching or Batching(64)
-    dataset = functools.partial(training_dataset, examples, batching, start)
+    order = BatchOrder(batching, examples.lengths)
+    dataset = functools.partial(training_dataset, examples, order, start)
     return iter(trainer.distribute(dataset))
 
 

@@ -1,48 +1,32 @@
 """The training dataset: a stream of padded batches."""
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from t2t_keras.data.batching import Batching
+from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.data.examples import Examples
 from t2t_keras.errors import UserError
 
 
-@dataclasses.dataclass(frozen=True)
-class DataPosition:
-    """Position of a run in the sequence of training batches.
-
-    Attributes:
-        epoch: Number of completed epochs.
-        batch: Number of completed global batches in the current epoch.
-    """
-
-    epoch: int = 0
-    batch: int = 0
-
-
 def training_dataset(
     examples: Examples,
-    batching: Batching,
-    start: DataPosition = DataPosition(),
+    order: BatchOrder,
+    start: DataPosition = START,
     parts: int = 1,
     own_parts: Sequence[int] | None = None,
     epochs: int | None = None,
-    shuffle: bool = True,
 ) -> tf.data.Dataset:
     """Streams the parts of consecutive global batches.
 
     Args:
         examples: The sentence pairs.
-        batching: Settings for forming global batches.
+        order: The order of the global batches.
         start: Position of the first batch. Default the start of epoch 0.
         parts: Number of parts that each global batch is divided into. Default 1.
         own_parts: Indices of the parts to yield. Default all.
         epochs: Epoch to stop before. Default None (repeat forever).
-        shuffle: Whether to shuffle. Default True.
 
     Raises:
         UserError: If there are no examples.
@@ -52,39 +36,32 @@ def training_dataset(
         "source": `[rows, source_length]` int32, each row ends in EOS and is padded;
         "target": `[rows, target_length]` int32, the same, without start token;
         "batch_target_tokens": int64, number of target tokens in the whole global
-        batch, without padding;
-        "epoch", "batch", "batches": int64, epoch, index of the global batch in the
-        epoch, and number of global batches in the epoch.
+        batch, without padding.
     """
-    lengths = examples.lengths
-    if not len(lengths):
+    if not len(examples):
         raise UserError("The dataset has no examples.")
     own_parts = range(parts) if own_parts is None else own_parts
+    lengths, batching = order.lengths, order.batching
 
     def elements() -> Iterator[tuple[Any, ...]]:
         epoch, first = start.epoch, start.batch
         while epochs is None or epoch < epochs:
-            batches = batching.global_batches(lengths, epoch, shuffle)
-            for number in range(first, len(batches)):
-                batch = batches[number]
-                position = (lengths[batch, 1].sum(), epoch, number, len(batches))
+            for batch in order.batches(epoch)[first:]:
+                target_tokens = lengths[batch, 1].sum()
                 for i, part in enumerate(batching.parts(batch, lengths, parts)):
                     if i in own_parts:
                         shape = (part.rows, part.source_length, part.target_length)
-                        yield examples.fetch(part.indices), shape, position
+                        yield examples.fetch(part.indices), shape, target_tokens
             epoch, first = epoch + 1, 0
 
     def pad(
-        fetched: Any, shape: tf.Tensor, position: tf.Tensor
+        fetched: Any, shape: tf.Tensor, target_tokens: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         source, target = examples.parse(*fetched)
         return {
             "source": source.to_tensor(shape=[shape[0], shape[1]]),
             "target": target.to_tensor(shape=[shape[0], shape[2]]),
-            "batch_target_tokens": position[0],
-            "epoch": position[1],
-            "batch": position[2],
-            "batches": position[3],
+            "batch_target_tokens": target_tokens,
         }
 
     def endless(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -97,7 +74,7 @@ def training_dataset(
         output_signature=(
             examples.signature,
             tf.TensorSpec([3], tf.int64),
-            tf.TensorSpec([4], tf.int64),
+            tf.TensorSpec([], tf.int64),
         ),
     )
     dataset = dataset.map(pad, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

@@ -26,6 +26,7 @@ class ProgressReport(keras.callbacks.Callback):
             and "perplexity", "learning_rate", "tokens_per_second", "skipped" (so
             far) and "seconds_left"; or "dev" and the figures of the held-back data.
         fraction: Tells how much of the training is done, 0 to 1.
+        epochs: Tells how many passes over the data are done, with fractions.
         every_seconds: Seconds between calls. Default 10.
     """
 
@@ -33,11 +34,13 @@ class ProgressReport(keras.callbacks.Callback):
         self,
         show: Callable[[str, Logs], None],
         fraction: Callable[[], float],
+        epochs: Callable[[], float],
         every_seconds: float = 10.0,
     ) -> None:
         super().__init__()
         self._show = show
         self._fraction = fraction
+        self._epochs = epochs
         self._every_seconds = every_seconds
         self._skipped = 0
 
@@ -71,7 +74,7 @@ class ProgressReport(keras.callbacks.Callback):
             {
                 "step": batch + 1,
                 "done": fraction,
-                "epoch": logs["epoch"] + (logs["batch"] + 1) / logs["batches"],
+                "epoch": self._epochs(),
                 "loss": self._loss / self._steps,
                 "perplexity": perplexity_of(self._nll / self._steps),
                 "learning_rate": logs["learning_rate"],
@@ -186,6 +189,7 @@ class SkippedSteps(keras.callbacks.Callback):
     Args:
         most: Steps in a row that may be left out.
         warn: Receives a line of text for each step left out.
+        place: Tells, before each step, the epoch and the number of its batch.
         dump: Writes a batch, given its epoch and number, and returns where to.
 
     Attributes:
@@ -196,13 +200,19 @@ class SkippedSteps(keras.callbacks.Callback):
         self,
         most: int,
         warn: Callable[[str], None],
+        place: Callable[[], tuple[int, int]],
         dump: Callable[[int, int], Any],
     ) -> None:
         super().__init__()
         self._most = most
         self._warn = warn
+        self._place = place
         self._dump = dump
         self.in_a_row = 0
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Notes which batch the step takes."""
+        self._batch = self._place()
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Counts the steps left out."""
@@ -211,7 +221,7 @@ class SkippedSteps(keras.callbacks.Callback):
             self.in_a_row = 0
             return
         self.in_a_row += 1
-        epoch, number = int(logs["epoch"]), int(logs["batch"])
+        epoch, number = self._batch
         where = f"step {batch + 1:,} (epoch {epoch}, batch {number:,})"
         self._warn(f"The gradients of {where} are not finite: the step is left out.")
         if self.in_a_row > self._most:

@@ -21,12 +21,6 @@ from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.strategy import worker_count, worker_index
 from t2t_keras.transformer import Transformer
 
-_PART = ("source", "target", "batch_target_tokens")
-"""The entries of a batch that are computed with."""
-
-PLACE = ("epoch", "batch", "batches")
-"""The entries of a batch that say where it stands in the order of the data."""
-
 
 class Votes(NamedTuple):
     """What a worker wants to be done after the next step; one is enough for all.
@@ -177,7 +171,7 @@ class Trainer:
 
     def _run_accumulate(self, parts: Iterator[Batch]) -> tf.Tensor:
         def replica_step(batch: Batch) -> tf.Tensor:
-            gradients, sums = self._gradients(_tensors(batch))
+            gradients, sums = self._gradients(batch)
             for accumulator, gradient in zip(
                 self._accumulators, gradients, strict=True
             ):
@@ -190,7 +184,7 @@ class Trainer:
         self, parts: Iterator[Batch], votes: tf.Tensor, rate_factor: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         def replica_step(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-            gradients, sums = self._gradients(_tensors(batch))
+            gradients, sums = self._gradients(batch)
             if self._accumulators:
                 gradients = [
                     gradient + accumulator
@@ -204,8 +198,7 @@ class Trainer:
             learning_rate *= tf.cast(rate_factor, learning_rate.dtype)
             norm = self._replica_update(gradients, rate_factor)
             figures = {"learning_rate": learning_rate, "gradient_norm": norm}
-            place = {name: batch[name] for name in PLACE}
-            return tf.concat([sums, votes], axis=0), {**figures, **place}
+            return tf.concat([sums, votes], axis=0), figures
 
         sums, logs = self.strategy.run(replica_step, args=(next(parts),))
         return self._sum(sums), {name: self._first(x) for name, x in logs.items()}
@@ -247,7 +240,7 @@ class Trainer:
 
     def _run_evaluate(self, parts: Iterator[Batch]) -> tf.Tensor:
         def replica_step(batch: Batch) -> tf.Tensor:
-            return self.objective(self.model, _tensors(batch), training=False)[1]
+            return self.objective(self.model, batch, training=False)[1]
 
         return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
 
@@ -289,9 +282,8 @@ class Trainer:
                 workers. Default 1.
 
         Returns:
-            The batch's metrics (`token_metrics`, "learning_rate", "gradient_norm"),
-            its place in the data (`PLACE`) and "skipped", 1 for an update left out;
-            and what any worker voted for.
+            The batch's metrics (`token_metrics`, "learning_rate", "gradient_norm") and
+            "skipped", 1 for an update left out; and what any worker voted for.
         """
         sums: Any = 0.0
         for _ in range(self.accumulate - 1):
@@ -319,7 +311,3 @@ class Trainer:
 
 def _vector(votes: Votes) -> tf.Tensor:
     return tf.constant([float(vote) for vote in votes], tf.float64)
-
-
-def _tensors(part: Batch) -> Batch:
-    return {name: part[name] for name in _PART}

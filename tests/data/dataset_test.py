@@ -12,10 +12,11 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t_keras.data import preparation
+from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.cldr import generate_pairs
 from t2t_keras.data.corpora import TextCorpus
-from t2t_keras.data.dataset import DataPosition, training_dataset
+from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import TextExamples
 from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.lines import read_lines
@@ -53,8 +54,9 @@ def plain_records(path):
         yield example["source"].numpy().tolist(), example["target"].numpy().tolist()
 
 
-def elements(*arguments, **keywords):
-    dataset = training_dataset(*arguments, **keywords)
+def elements(examples, batching, shuffle=True, **keywords):
+    order = BatchOrder(batching, examples.lengths, shuffle)
+    dataset = training_dataset(examples, order, **keywords)
     return [
         {name: value.tolist() for name, value in element.items()}
         for element in dataset.as_numpy_iterator()
@@ -483,25 +485,22 @@ def test_batches_equal_hand_computed_ones(five):
     # Sorted by the longer side: 2 | 3 3 | 4 4. 9 positions hold three rows of width 3
     # or two of width 4.
     first, second = elements(five, Batching(9), epochs=1, shuffle=False)
-    shared = {"epoch": 0, "batches": 2}
     assert first.pop("source") in (
         [[18, 2, 0], [5, 6, 2], [2, 0, 0]],
         [[18, 2, 0], [2, 0, 0], [5, 6, 2]],
     )
     assert sorted(first.pop("target")) == [[7, 2, 0], [19, 2, 0], [20, 21, 2]]
-    assert first == {"batch": 0, "batch_target_tokens": 2 + 2 + 3, **shared}
+    assert first == {"batch_target_tokens": 2 + 2 + 3}
     assert second == {
         "source": [[8, 2, 0, 0], [12, 13, 14, 2]],
         "target": [[9, 10, 11, 2], [15, 16, 17, 2]],
-        "batch": 1,
         "batch_target_tokens": 8,
-        **shared,
     }
 
 
 def test_parts_equal_hand_computed_ones(five):
     parts = elements(five, Batching(9), parts=3, epochs=1, shuffle=False)
-    second = {"epoch": 0, "batches": 2, "batch": 1, "batch_target_tokens": 8}
+    second = {"batch_target_tokens": 8}
     assert parts[3:] == [
         {"source": [[8, 2]], "target": [[9, 10, 11, 2]], **second},
         {"source": [[12, 13, 14, 2]], "target": [[15, 16, 17, 2]], **second},
@@ -520,14 +519,12 @@ def test_pad_to_boundary_gives_hand_computed_shapes(five):
 
 
 def test_element_types(five):
-    spec = training_dataset(five, Batching(9)).element_spec
+    order = BatchOrder(Batching(9), five.lengths)
+    spec = training_dataset(five, order).element_spec
     assert {name: tensor.dtype for name, tensor in spec.items()} == {
         "source": tf.int32,
         "target": tf.int32,
         "batch_target_tokens": tf.int64,
-        "epoch": tf.int64,
-        "batch": tf.int64,
-        "batches": tf.int64,
     }
     assert spec["source"].shape.rank == spec["target"].shape.rank == 2
 
@@ -551,10 +548,11 @@ def test_each_epoch_has_every_pair_once_in_another_order(prepared):
         for pair in plain_records(path)
     )
     batches = elements(examples, Batching(300, seed=1), epochs=3)
-    epochs = [[b for b in batches if b["epoch"] == epoch] for epoch in range(3)]
-    assert sum(map(len, epochs)) == len(batches)
+    order = BatchOrder(Batching(300, seed=1), examples.lengths)
+    ends = np.cumsum([order.size(epoch) for epoch in range(3)])
+    assert ends[-1] == len(batches)
+    epochs = [batches[: ends[0]], batches[ends[0] : ends[1]], batches[ends[1] :]]
     for epoch in epochs:
-        assert [b["batch"] for b in epoch] == list(range(epoch[0]["batches"]))
         assert id_pairs(epoch) == [(list(s), list(t)) for s, t in stored]
     contents = [[b["source"] for b in epoch] for epoch in epochs]
     assert contents[0] != contents[1] != contents[2] != contents[0]
@@ -567,22 +565,28 @@ def test_dataset_resumes_at_any_position(prepared):
     examples = PreparedData(prepared[0]).examples("train")
     batching = Batching(300, seed=1)
     whole = elements(examples, batching, parts=2, epochs=2)
-    places = [(b["epoch"], b["batch"]) for b in whole]
-    batches = whole[0]["batches"]
+    order = BatchOrder(batching, examples.lengths)
+    batches = order.size(0)
     assert batches > 5
-    for epoch, batch in ((0, 4), (1, batches - 1)):
-        start = DataPosition(epoch, batch)
-        rest = elements(examples, batching, start=start, parts=2, epochs=2)
-        assert rest == whole[places.index((epoch, batch)) :]
+    # Counting steps gives the position.
+    position = START
+    for step in range(2 * batches):
+        if step in (0, 4, batches - 1, batches, 2 * batches - 1):
+            rest = elements(examples, batching, start=position, parts=2, epochs=2)
+            assert rest == whole[2 * step :]
+        assert order.epochs(position) == pytest.approx(step / batches)
+        position = order.after(position)
+    assert position == DataPosition(2, 0)
     # The end of an epoch is the start of the next one.
     end = elements(
         examples, batching, start=DataPosition(0, batches), parts=2, epochs=2
     )
     assert end == whole[2 * batches :]
     # Without `epochs` the dataset repeats forever.
-    endless = training_dataset(examples, batching, start=DataPosition(1, batches - 1))
-    three = [int(b["epoch"]) for b in endless.take(3)]
-    assert three == [1, 2, 2]
+    endless = training_dataset(examples, order, start=DataPosition(1, batches - 1))
+    three = [b["source"].numpy().tolist() for b in endless.take(3)]
+    later = elements(examples, batching, start=DataPosition(2, 0), epochs=3)
+    assert three[1:] == [b["source"] for b in later[:2]]
 
 
 def test_shares_of_workers_add_up_to_the_full_dataset(prepared):
@@ -593,7 +597,7 @@ def test_shares_of_workers_add_up_to_the_full_dataset(prepared):
         elements(examples, batching, parts=5, own_parts=own, epochs=1)
         for own in (range(2), range(2, 4), range(4, 5))
     ]
-    batches = whole[0]["batches"]
+    batches = BatchOrder(batching, examples.lengths).size(0)
     assert [len(share) for share in shares] == [2 * batches, 2 * batches, batches]
     merged = []
     for number in range(batches):

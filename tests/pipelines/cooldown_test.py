@@ -4,8 +4,11 @@ import json
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from t2t_keras.data.batch_order import BatchOrder
+from t2t_keras.data.batching import Batching
 from t2t_keras.pipelines.progress import Progress
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.callbacks import EarlyStopping
@@ -13,8 +16,8 @@ from t2t_keras.training.loop import fit
 from t2t_keras.training.schedule import Cooldown
 from t2t_keras.training.trainer import Votes
 
-BATCHES = 7
-"""Of an epoch."""
+ORDER = BatchOrder(Batching(batch_sentences=1), np.ones([7, 2], int))
+"""Seven batches an epoch."""
 
 
 def test_a_cooldown_takes_its_share_of_what_is_known_of_the_whole():
@@ -42,11 +45,9 @@ class FakeTrainer:
         self.factors = []
 
     def train_step(self, parts, votes, rate_factor):
-        place = {"epoch": self.step // BATCHES, "batch": self.step % BATCHES}
         self.step += 1
         self.factors.append(round(rate_factor, 6))
-        logs = {"loss": 1.0, "tokens": 10.0, "skipped": 0, "batches": BATCHES, **place}
-        return logs, votes
+        return {"loss": 1.0, "tokens": 10.0, "skipped": 0}, votes
 
     def agree(self, votes):
         return votes
@@ -77,6 +78,7 @@ def run(
     progress = Progress(
         TrainingBudget(**(budget or {"steps": steps})),
         trainer,
+        ORDER,
         checkpoint_steps=2,
         checkpoint_minutes=1.0,
         interrupted=lambda: trainer.step + 1 == stop,
@@ -186,12 +188,14 @@ def test_early_stopping_waits_for_its_threshold():
 @pytest.mark.parametrize("share", [-0.1, 1.0])
 def test_a_share_out_of_range_is_refused(share):
     with pytest.raises(ValueError, match="cooldown must be at least 0 and below 1"):
-        Progress(TrainingBudget(steps=1), FakeTrainer(), 1, 1.0, bool, True, share)
+        Progress(
+            TrainingBudget(steps=1), FakeTrainer(), ORDER, 1, 1.0, bool, True, share
+        )
 
 
 def test_votes_of_a_worker_that_is_not_the_chief_ask_for_no_cooldown():
     trainer = FakeTrainer(step=39)
-    arguments = (TrainingBudget(steps=40), trainer, None, 1.0, bool)
+    arguments = (TrainingBudget(steps=40), trainer, ORDER, None, 1.0, bool)
     assert Progress(*arguments, True, 0.5).votes() == Votes(cool_down=True)
     assert Progress(*arguments, False, 0.5).votes() == Votes()
 

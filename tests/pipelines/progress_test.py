@@ -4,11 +4,17 @@ import json
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from t2t_keras.data.batch_order import BatchOrder
+from t2t_keras.data.batching import Batching
 from t2t_keras.pipelines import progress
 from t2t_keras.pipelines.progress import Progress
 from t2t_keras.training.budget import TrainingBudget
+
+ORDER = BatchOrder(Batching(batch_sentences=1), np.ones([3, 2], int))
+"""Three batches an epoch."""
 
 
 class Clock:
@@ -33,6 +39,7 @@ def progress_of(before=None, step=0, checkpoint_steps=None):
     made = Progress(
         TrainingBudget(steps=100),
         SimpleNamespace(step=step),
+        ORDER,
         checkpoint_steps,
         checkpoint_minutes=10.0,
         interrupted=lambda: False,
@@ -81,13 +88,29 @@ def test_an_extra_validation_at_the_end_of_a_budget_ends_no_interval():
 
 def test_checkpoints_of_earlier_versions_are_continued_from(clock):
     state = progress_of().state()
-    state |= {"minutes": 30.0}
+    # They wrote the passes over the data, too, which follow from the position.
+    state |= {"minutes": 30.0, "position": {"epoch": 2, "batch": 1}, "epochs": 7 / 3}
     del state["minutes_validated"], state["epoch"]
     continued = progress_of(state)
+    assert continued.epochs() == 7 / 3
     clock.minutes = 9.0
     assert not continued.votes().validate
     clock.minutes = 10.5
     assert continued.votes().validate
+
+
+def test_each_step_takes_the_next_batch_even_if_its_update_is_left_out():
+    progress, seen = progress_of(), []
+    for skipped in (0, 1, 0, 0, 1, 0, 0):
+        progress.on_train_batch_end(0, {"tokens": 1.0, "skipped": skipped})
+        seen.append((tuple(progress.position), round(progress.epochs(), 2)))
+    assert [position for position, _ in seen] == [
+        *((0, 1), (0, 2), (1, 0)),
+        *((1, 1), (1, 2), (2, 0)),
+        (2, 1),
+    ]
+    assert [epochs for _, epochs in seen] == [0.33, 0.67, 1, 1.33, 1.67, 2, 2.33]
+    assert progress_of(progress.state()).position == (2, 1)
 
 
 if __name__ == "__main__":

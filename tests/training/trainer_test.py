@@ -10,8 +10,9 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy import RandomExamples, batches, run, trainer_of
 
+from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.data.batching import Batching
-from t2t_keras.data.dataset import DataPosition, training_dataset
+from t2t_keras.data.dataset import training_dataset
 from t2t_keras.training import loop
 from t2t_keras.training.callbacks import (
     EarlyStopping,
@@ -26,6 +27,8 @@ from t2t_keras.training.metrics import token_metrics
 from t2t_keras.training.objective import Objective
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import Votes
+
+ORDER = BatchOrder(Batching(64), RandomExamples().lengths)
 
 
 @pytest.mark.parametrize("parts", [2, 5])
@@ -49,7 +52,7 @@ def test_equal_seeds_give_equal_losses_with_dropout():
 
 def test_the_gradient_is_that_of_the_mean_over_real_tokens():
     trainer = trainer_of("float64", objective=Objective(label_smoothing=0.0))
-    batch = next(iter(training_dataset(RandomExamples(), Batching(64))))
+    batch = next(iter(training_dataset(RandomExamples(), ORDER)))
     target = batch["target"]
     inputs = {
         "source": batch["source"],
@@ -67,7 +70,7 @@ def test_the_gradient_is_that_of_the_mean_over_real_tokens():
 
 
 def test_r_drop_is_half_of_its_equation():
-    batch = next(iter(training_dataset(RandomExamples(), Batching(64))))
+    batch = next(iter(training_dataset(RandomExamples(), ORDER)))
     trainer, reference = (
         trainer_of("float64", 0.3, objective=Objective(0.0, r_drop=5.0)).model
         for _ in range(2)
@@ -218,12 +221,12 @@ def fit(
     trainer,
     callbacks,
     steps,
-    start=DataPosition(),  # noqa: B008
+    start=START,
     every=4,
     stop=None,
     initial_epoch=0,
 ):
-    dataset = functools.partial(training_dataset, RandomExamples(), Batching(64), start)
+    dataset = functools.partial(training_dataset, RandomExamples(), ORDER, start)
     return loop.fit(
         trainer,
         trainer.distribute(dataset),
@@ -242,12 +245,10 @@ class Recorder(keras.callbacks.Callback):
     def __init__(self):
         super().__init__()
         self.losses = []
-        self.places = []
         self.epochs = []
 
     def on_train_batch_end(self, batch, logs=None):
         self.losses.append(logs["loss"])
-        self.places.append((int(logs["epoch"]), int(logs["batch"])))
 
     def on_epoch_end(self, epoch, logs=None):
         self.epochs.append((epoch, logs["val_nll"]))
@@ -289,7 +290,13 @@ def test_a_stopped_run_goes_on_with_the_same_losses(tmp_path):
 
     store = CheckpointStore(tmp_path)
     first, trainer = Recorder(), trainer_of(dropout=0.2, ema_decay=0.9)
-    place = lambda: {"next": [first.places[-1][0], first.places[-1][1] + 1]}  # noqa: E731
+
+    def place():
+        position = START
+        for _ in first.losses:
+            position = ORDER.after(position)
+        return {"next": position}
+
     # Names its files by the epoch.
     keras_own = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5")
     fit(trainer, [first, keras_own, SaveCheckpoint(store, trainer, place)], 8)
@@ -332,12 +339,16 @@ def test_a_checkpoint_keeps_its_figures_when_its_step_is_saved_again(tmp_path):
 def test_too_many_infinite_gradients_in_a_row_end_the_run():
     lines, dumped = [], []
     trainer = trainer_of()
-    watcher = SkippedSteps(2, lines.append, lambda *place: dumped.append(place))
+    places = iter([(4, 6), (4, 7), (5, 0)])
+    watcher = SkippedSteps(
+        2, lines.append, lambda: next(places), lambda *place: dumped.append(place)
+    )
     poison(trainer)
     with pytest.raises(NonFiniteGradientsError, match=r"3 steps in a row .* step 1 "):
         fit(trainer, [watcher], 10)
     assert len(lines) == 3
-    assert dumped == [(0, 2)]
+    assert "step 1 (epoch 4, batch 7)" in lines[1]
+    assert dumped == [(5, 0)]
 
 
 def test_tensorboard_holds_figures_texts_and_pictures(tmp_path):
@@ -400,10 +411,13 @@ def test_the_report_shows_what_a_user_waits_for():
     shown = []
     trainer = trainer_of()
     fraction = lambda: trainer.step / 8  # noqa: E731
-    report = ProgressReport(lambda *event: shown.append(event), fraction, 0)
+    report = ProgressReport(
+        lambda *event: shown.append(event), fraction, lambda: 1.5, 0
+    )
     fit(trainer, [report], 8)
     name, figures = shown[0]
     assert (name, figures["step"], figures["done"]) == ("step", 1, 1 / 8)
+    assert figures["epoch"] == 1.5
     assert figures["learning_rate"] == pytest.approx(0.01)
     assert figures["tokens_per_second"] > 0 <= figures["seconds_left"]
     assert shown[-1] == ("dev", {"bleu": 30.0, "nll": 2.5})
