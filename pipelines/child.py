@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from t2t_keras.pipelines import interrupts
+from t2t_keras import interrupts
 
 
 def run(name: str, *arguments: str) -> int:

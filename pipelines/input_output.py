@@ -13,6 +13,7 @@ from typing import BinaryIO, TextIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.files import NamedOutput, WriteError, atomic_writer, writable_file
+from t2t_keras.messages import report
 
 EXIT_FAILURE = 1
 """Something went wrong while running."""
@@ -67,16 +68,6 @@ def name_standard_output() -> None:
         line_buffering=now.line_buffering,
         write_through=now.write_through,
     )
-
-
-def report(message: str) -> None:
-    """Prints a message on standard error, apart from a stage's results.
-
-    A message that cannot be written is dropped: the disk that holds the log may be
-    full, or the terminal gone, and neither is a reason to end a training.
-    """
-    with contextlib.suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
 
 
 def flush_streams(status: int) -> int:

@@ -14,8 +14,9 @@ from typing import IO
 
 from absl import flags
 
+from t2t_keras import interrupts
 from t2t_keras.errors import UserError
-from t2t_keras.pipelines import interrupts, stage
+from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
 

@@ -10,6 +10,7 @@ from absl import flags
 from t2t_keras.errors import UserError
 from t2t_keras.flags import corpus as corpus_flags
 from t2t_keras.flags import languages, paths, preset, vocabulary
+from t2t_keras.messages import describe
 from t2t_keras.pipelines import stage
 
 FLAGS = flags.FLAGS
@@ -114,7 +115,7 @@ def main() -> None:
     )
     stage.report(
         f"Prepared {FLAGS.data_dir} in {time.monotonic() - started:.0f} s: "
-        + stage.describe(
+        + describe(
             source_vocabulary=manifest["source_vocab_size"],
             target_vocabulary=manifest["target_vocab_size"],
             fingerprint=manifest["vocabulary_fingerprint"],

@@ -15,6 +15,7 @@ from absl import flags
 
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, text_files
+from t2t_keras.messages import describe
 from t2t_keras.pipelines import input_output, stage
 from t2t_keras.pipelines.outcomes import Outcomes, tell_invalid_lines
 
@@ -76,7 +77,7 @@ def main() -> int:
     if tokens:
         figures["log_probability"] = f"{total:.2f}"
         figures["perplexity"] = f"{perplexity_of(-total / tokens):.3f}"
-    stage.report(stage.describe(**figures))
+    stage.report(describe(**figures))
     for path, side in zip(paths, (sources, targets), strict=True):
         tell_invalid_lines(path, side, "not scored")
     return outcomes.tell(told={INVALID})

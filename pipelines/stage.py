@@ -9,13 +9,13 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 from absl import app, flags, logging
 
 from t2t_keras.errors import UserError
 from t2t_keras.files import WriteError
 from t2t_keras.keras_backend import require_tensorflow
+from t2t_keras.messages import report
 from t2t_keras.pipelines.input_output import (
     EXIT_FAILURE,
     EXIT_USAGE,
@@ -24,12 +24,13 @@ from t2t_keras.pipelines.input_output import (
     message_of,
     name_standard_output,
     reopen_closed,
-    report,
 )
 
 SharedFlags = ModuleType | flags.FlagHolder
 """A module of `t2t_keras.flags`, or a single flag of one."""
 
+EXIT_SAVED = 75
+"""Ended by a signal after saving: the same command line goes on (EX_TEMPFAIL)."""
 EXIT_INTERRUPTED = 130
 """Stopped from the keyboard."""
 
@@ -225,13 +226,3 @@ def _without_pictures() -> Iterator[None]:
     finally:
         if sys.modules["matplotlib"] is None:
             del sys.modules["matplotlib"]
-
-
-def describe(**items: Any) -> str:
-    """Formats names and values for a line of a report: "a 1, b 2"."""
-    return ", ".join(
-        f"{name.replace('_', ' ')} {value:,}"
-        if isinstance(value, int) and not isinstance(value, bool)
-        else f"{name.replace('_', ' ')} {value}"
-        for name, value in items.items()
-    )

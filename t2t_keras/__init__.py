@@ -31,6 +31,7 @@ _MODULES = {
     "padding_mask": "layers",
     "scaled_dot_product_attention": "layers",
     "sinusoidal_encoding": "layers",
+    "train": "training_run.train",
     "window_mask": "layers",
     "windowed_attention": "layers",
 }

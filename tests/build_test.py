@@ -247,6 +247,10 @@ MAY_IMPORT = {
     "layers": {"layers", "config"},
     "data": {"data"},
     "training": {"training", "config", "transformer", "cores"},
+    "training_run": {
+        *("training_run", "training", "config", "data", "decoding", "evaluation"),
+        *("analysis", "model_dir", "transformer", "interrupts"),
+    },
     "decoding": {"decoding", "data", "layers", "transformer"},
     "export": {"export", "data", "decoding", "transformer", "model_dir"},
     "server": {"server", "export"},
@@ -259,9 +263,7 @@ MAY_IMPORT = {
 
 EVERYWHERE = {
     *("counted", "tokens", "errors", "extras", "files", "json_file"),
-    "keras_backend",
-    "web_page",
-    "certificates",
+    *("keras_backend", "messages", "web_page", "certificates"),
 }
 
 

@@ -12,8 +12,8 @@ from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.lines import read_lines
 from t2t_keras.data.preparation import PreparedData, prepare, text_path
+from t2t_keras.data.splits import open_examples
 from t2t_keras.data.treebank import TreebankCorpus
-from t2t_keras.pipelines.training_data import open_examples
 
 # More than the buffer of a pipe, so that a writer blocks until the pipe is read.
 PAIRS = [(f"source sentence {n}", f"Zielsatz {n}") for n in range(20_000)]

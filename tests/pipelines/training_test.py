@@ -70,8 +70,9 @@ def start(stage, *arguments):
 
 
 def finish(process, seen, status):
-    seen += process.communicate(timeout=command.PATIENCE)[1]
-    assert process.returncode == status, seen
+    # Not by communicate(), which loses the lines that `start` has buffered already.
+    seen += process.stderr.read()
+    assert process.wait() == status, seen
     assert "Traceback" not in seen
     return seen
 

@@ -16,15 +16,14 @@ from t2t_keras.data.dataset import training_dataset
 from t2t_keras.training import loop
 from t2t_keras.training.callbacks import (
     EarlyStopping,
-    NonFiniteGradientsError,
     ProgressReport,
     SaveCheckpoint,
-    SkippedSteps,
 )
 from t2t_keras.training.checkpoints import CheckpointStore
 from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.metrics import token_metrics
 from t2t_keras.training.objective import Objective
+from t2t_keras.training.skipped_steps import NonFiniteGradientsError, SkippedSteps
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import Votes
 

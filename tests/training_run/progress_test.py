@@ -9,9 +9,9 @@ import pytest
 
 from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
-from t2t_keras.pipelines import progress
-from t2t_keras.pipelines.progress import Progress
 from t2t_keras.training.budget import TrainingBudget
+from t2t_keras.training_run import progress
+from t2t_keras.training_run.progress import Progress
 
 ORDER = BatchOrder(Batching(batch_sentences=1), np.ones([3, 2], int))
 """Three batches an epoch."""

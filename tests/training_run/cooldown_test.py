@@ -9,12 +9,12 @@ import pytest
 
 from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
-from t2t_keras.pipelines.progress import Progress
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.callbacks import EarlyStopping
 from t2t_keras.training.loop import fit
 from t2t_keras.training.schedule import Cooldown
 from t2t_keras.training.trainer import Votes
+from t2t_keras.training_run.progress import Progress
 
 ORDER = BatchOrder(Batching(batch_sentences=1), np.ones([7, 2], int))
 """Seven batches an epoch."""

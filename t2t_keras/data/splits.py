@@ -1,19 +1,13 @@
-"""The data that the training stage reads, and what it writes of them."""
+"""The splits of prepared data: from their records, or from the text itself."""
 
 import itertools
-from collections.abc import Callable
-from pathlib import Path
 
-import tensorflow as tf
-
-from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.data.streams import is_stream
 from t2t_keras.errors import UserError
-from t2t_keras.files import write_atomically
 
 
 def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Examples:
@@ -63,42 +57,3 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
             f"{found} now. Run t2t-prepare again."
         )
     return examples
-
-
-def dump_batch(
-    examples: Examples,
-    order: BatchOrder,
-    data: PreparedData,
-    path: Path,
-    is_chief: bool,
-) -> Callable[[int, int], Path]:
-    """Returns a function that writes the text of a batch, a pair a line.
-
-    Args:
-        examples: The training data.
-        order: The order of its batches.
-        data: Has the tokenizers.
-        path: Where to write; the batch's place is added to the name.
-        is_chief: Whether this worker writes; the others only know where it is.
-    """
-
-    def dump(epoch: int, number: int) -> Path:
-        file = path.with_name(f"{path.name}-epoch-{epoch}-batch-{number}.tsv")
-        if not is_chief:
-            return file
-        indices = order.batches(epoch)[number]
-        fetched = (tf.constant(x) for x in examples.fetch(indices))
-        source, target = examples.parse(*fetched)
-        texts = (
-            # Without the end token, which no detokenizer knows.
-            tokenizer.detokenize(ids[:, :-1]).numpy().tolist()
-            for tokenizer, ids in (
-                (data.tokenizers.source, source),
-                (data.tokenizers.target, target),
-            )
-        )
-        lines = [b"\t".join(pair) + b"\n" for pair in zip(*texts, strict=True)]
-        write_atomically(file, b"".join(lines))
-        return file
-
-    return dump

@@ -39,6 +39,9 @@ class Validation:
         report: Receives a line of text.
         board: Shows translations and attention too. Default none.
         is_chief: Whether this worker decodes. All compute losses. Default True.
+
+    Attributes:
+        metrics: What the last call returned; empty before the first.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Validation:
         is_chief: bool = True,
     ) -> None:
         self._trainer = trainer
+        self.metrics: dict[str, float] = {}
         self._batches = 0
         if examples is not None and len(examples):
             order = BatchOrder(batching, examples.lengths, shuffle=False)
@@ -100,6 +104,7 @@ class Validation:
                 hypotheses, self._references, tokenizer=self._bleu_tokenizer
             )
             self._show(hypotheses)
+        self.metrics = figures
         return figures
 
     def _show(self, hypotheses: list[str]) -> None:

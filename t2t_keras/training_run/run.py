@@ -1,53 +1,69 @@
-"""A run of the training stage: what surrounds the loop."""
+"""A run of training: what surrounds the loop."""
 
 import contextlib
 import functools
 import json
 import zlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import keras
+
+from t2t_keras import interrupts
 from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.counted import counted
 from t2t_keras.data.batch_order import BatchOrder
+from t2t_keras.data.batch_text import dump_batch
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.errors import UserError
 from t2t_keras.model_dir import ModelDir
-from t2t_keras.pipelines import interrupts
-from t2t_keras.pipelines.progress import Progress
-from t2t_keras.pipelines.reporting import Reporter, describe_start
-from t2t_keras.pipelines.training_data import dump_batch
-from t2t_keras.pipelines.validation import Validation
 from t2t_keras.training import callbacks
-from t2t_keras.training.arrays import load_arrays
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.loop import fit
 from t2t_keras.training.strategy import lost_workers_named
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import NO_VOTES, Trainer
-from t2t_keras.training.warm_start import warm_start
+from t2t_keras.training_run.initial_weights import take_weights
+from t2t_keras.training_run.reporting import Reporter, describe_start
+from t2t_keras.training_run.run_state import RunState, begin
+from t2t_keras.training_run.validation import Validation
+
+
+class TrainingResult(NamedTuple):
+    """What a run has come to.
+
+    Attributes:
+        step: Number of updates done, those of earlier calls included.
+        is_finished: Whether training came to its end: the budget is spent, or it
+            stopped early. Otherwise a signal interrupted it, everything is saved, and
+            the same call goes on.
+        metrics: Metrics of the dev split at the last validation, such as "val_nll"
+            and "val_bleu"; empty if there was none. BLEU is the chief's alone.
+    """
+
+    step: int
+    is_finished: bool
+    metrics: dict[str, float]
 
 
 class TrainingRun:
-    """One run of the training stage, from its first or its last checkpoint on.
+    """One run of training, from its first or its last checkpoint on.
 
     Args:
         trainer: Has the model and the strategy.
         data: The prepared directory.
         examples: Its training split.
         dev_examples: Its dev split, or None.
-        batching: How batches are formed.
-        budget: How long to train.
         model_dir: Where to write.
-        transformer: The configuration of the model.
-        training: The configuration of the training.
+        transformer: The configuration of the model, complete.
+        training: The configuration of the training, complete.
         init_from: Model directory whose weights a new training starts from, if any.
         init_checkpoint: Which of its weights.
-        preset: Name of the preset, to be reported.
+        preset_name: Name of the preset, to be reported.
+        callbacks: The user's own.
         reporter: Tells the user.
         is_chief: Whether this worker reports, validates by decoding, and writes.
     """
@@ -58,14 +74,13 @@ class TrainingRun:
         data: PreparedData,
         examples: Examples,
         dev_examples: Examples | None,
-        batching: Batching,
-        budget: TrainingBudget,
         model_dir: ModelDir,
         transformer: TransformerConfig,
         training: TrainingConfig,
         init_from: str | None,
         init_checkpoint: str,
-        preset: str,
+        preset_name: str,
+        callbacks: Sequence[keras.callbacks.Callback],
         reporter: Reporter,
         is_chief: bool,
     ) -> None:
@@ -73,20 +88,31 @@ class TrainingRun:
         self._data = data
         self._examples = examples
         self._dev_examples = dev_examples
-        self._batching = batching
-        self._order = BatchOrder(batching, examples.lengths)
-        self._budget = budget
         self._model_dir = model_dir
         self._transformer = transformer
         self._training = training
         self._init_from = init_from
         self._init_checkpoint = init_checkpoint
-        self._preset = preset
+        self._preset_name = preset_name
+        self._callbacks = callbacks
         self._reporter = reporter
         self._is_chief = is_chief
+        self._batching = Batching(
+            training.batch_tokens,
+            training.batch_sentences,
+            bool(training.pad_to_boundary),
+            transformer.seed,
+        )
+        self._order = BatchOrder(self._batching, examples.lengths)
+        self._budget = TrainingBudget(
+            steps=training.train_steps,
+            epochs=training.train_epochs,
+            tokens=training.train_tokens,
+            minutes=training.train_minutes,
+        )
 
-    def run(self) -> int:
-        """Trains, and returns the exit status.
+    def run(self) -> TrainingResult:
+        """Trains.
 
         Raises:
             UserError: If the directory, or another worker, does not fit this run.
@@ -101,87 +127,83 @@ class TrainingRun:
                 newest = self._enter_model_dir()
             interrupted = stack.enter_context(interrupts.asked_to_stop())
             stack.callback(reporter.close)
-            progress = Progress(
-                self._budget,
+            state = begin(
                 trainer,
+                self._training,
+                self._budget,
                 self._order,
-                self._training.checkpoint_steps,
-                self._training.checkpoint_minutes,
                 interrupted,
+                dump_batch(
+                    self._examples,
+                    self._order,
+                    self._data.tokenizers,
+                    self._model_dir.path / "skipped",
+                    self._is_chief,
+                ),
+                reporter.message,
                 self._is_chief,
-                self._training.cooldown,
-                reporter.message,
-            )
-            skipped = callbacks.SkippedSteps(
-                self._training.max_skipped_steps,
-                reporter.message,
-                lambda: progress.position,
-                self._dump_batch(),
-            )
-            stopping = callbacks.EarlyStopping(
-                self._training.early_stop_metric,
-                self._training.early_stop_patience,
-                # A cooldown goes to its end.
-                lambda: progress.is_regular() and not progress.cooldown,
-                self._training.early_stop_threshold,
             )
             saving = callbacks.SaveCheckpoint(
                 self._model_dir.checkpoints,
                 trainer,
-                lambda: {
-                    **progress.state(),
-                    "early_stopping": stopping.state(),
-                    "skipped_in_a_row": skipped.in_a_row,
-                },
+                state.to_dict,
                 self._model_dir.save_ema if trainer.ema else None,
             )
             self._check_workers()
             if step := trainer.of_chief(newest or 0):
-                self._restore(step, progress, stopping, skipped)
+                saved = self._model_dir.checkpoints.restore(
+                    step, trainer.model.variables, trainer.state_variables
+                )
+                state.restore(saved)
                 if self._is_chief and not self._model_dir.has_current_ema():
                     saving.save_ema()  # It was killed after writing the checkpoint.
                 # The chief decides: no worker waits for one that has ended.
-                ended = self._why_ended(progress, stopping)
+                ended = state.why_ended()
                 if trainer.of_chief(bool(ended)):
-                    reporter.message(ended)
-                    return 0
+                    reporter.message(f"{self._model_dir.path} is {ended}")
+                    return self._result(True, {})
                 reporter.message(f"Going on after step {step:,}.")
             elif self._init_from:
                 self._warm_start(self._init_from)
-            reporter.message(
-                describe_start(
-                    trainer,
-                    self._transformer,
-                    self._examples,
-                    self._batching,
-                    self._budget,
-                    self._preset,
-                )
-            )
-            board = self._board() if self._is_chief else None
-            dataset = trainer.distribute(
-                functools.partial(
-                    training_dataset, self._examples, self._order, progress.position
-                )
-            )
-            done = fit(
+            return self._fit(state, saving)
+
+    def _fit(self, state: RunState, saving: callbacks.SaveCheckpoint) -> TrainingResult:
+        """Takes the steps that are left."""
+        trainer, reporter = self._trainer, self._reporter
+        progress, stopping = state.progress, state.stopping
+        reporter.message(
+            describe_start(
                 trainer,
-                dataset,
-                self._watchers(progress, board, stopping, saving, skipped),
-                self._validation(board),
-                progress.votes,
-                progress.is_over,
-                progress.epoch,
-                progress.rate_factor,
-                progress.cool_down,
+                self._transformer,
+                self._examples,
+                self._batching,
+                self._budget,
+                self._preset_name,
             )
-            if stopping.is_exhausted:
-                reporter.message(f"Early stopping: {stopping.reason()}.")
-            if done:
-                reporter.message(
-                    f"Trained {counted(trainer.step, 'step')}: {self._model_dir.path}"
-                )
-                return 0
+        )
+        board = self._board() if self._is_chief else None
+        dataset = functools.partial(
+            training_dataset, self._examples, self._order, progress.position
+        )
+        validation = self._validation(board)
+        done = fit(
+            trainer,
+            trainer.distribute(dataset),
+            self._watchers(state, board, saving),
+            validation,
+            progress.votes,
+            progress.is_over,
+            progress.epoch,
+            progress.rate_factor,
+            progress.cool_down,
+        )
+        if stopping.is_exhausted:
+            reporter.message(f"Early stopping: {stopping.reason()}.")
+        if done:
+            reporter.message(
+                f"Trained {counted(trainer.step, 'step')}: {self._model_dir.path}"
+            )
+        else:
             if self._is_chief:
                 saving.save()
                 reporter.message(
@@ -190,7 +212,15 @@ class TrainingRun:
                 )
             # None exits before the chief has saved: schedulers end all others then.
             trainer.agree(NO_VOTES)
-            return interrupts.EXIT_SAVED
+        return self._result(done, validation.metrics)
+
+    def _result(self, is_finished: bool, metrics: dict[str, float]) -> TrainingResult:
+        step = self._trainer.step
+        checkpoints = self._model_dir.checkpoints
+        # Without a validation in this process, those of the checkpoint that it has.
+        if not metrics and step in checkpoints.steps():
+            metrics = checkpoints.metrics(step)
+        return TrainingResult(step, is_finished, metrics)
 
     def _enter_model_dir(self) -> int | None:
         """Checks the directory, then makes or updates it.
@@ -217,60 +247,10 @@ class TrainingRun:
         if not self._trainer.are_equal(zlib.crc32(described.encode()) >> 16):
             raise UserError("The workers were started with different flags or data.")
 
-    def _restore(
-        self,
-        step: int,
-        progress: Progress,
-        stopping: callbacks.EarlyStopping,
-        skipped: callbacks.SkippedSteps,
-    ) -> None:
-        """Takes over a checkpoint."""
-        trainer = self._trainer
-        saved = self._model_dir.checkpoints.restore(
-            step, trainer.model.variables, trainer.state_variables
-        )
-        skipped.in_a_row = saved["skipped_in_a_row"]
-        if saved["early_stopping"]:  # None in those of earlier versions.
-            stopping.restore(saved["early_stopping"])
-        progress.restore(saved, stopping.is_exhausted)
-
-    def _why_ended(self, progress: Progress, stopping: callbacks.EarlyStopping) -> str:
-        """Tells why there is nothing left to train, if so."""
-        trained = f"{self._model_dir.path} is trained already"
-        steps = counted(self._trainer.step, "step")
-        if stopping.is_exhausted and not progress.is_cooling_down():
-            return (
-                f"{trained}: early stopping ended it after {steps}, since "
-                f"{stopping.reason()}. A larger --early_stop_patience, or none, goes "
-                "on."
-            )
-        if progress.fraction() >= 1:
-            return (
-                f"{trained}, for {steps}. A larger --train_steps, --train_epochs, "
-                "--train_tokens or --train_minutes goes on."
-            )
-        return ""
-
     def _warm_start(self, init_from: str) -> None:
-        """Gives the new model the weights of another, as far as they fit."""
-        model, other = self._trainer.model, ModelDir(init_from)
-        mine, theirs = self._data.tokenizers, other.tokenizers
-        unmatched = warm_start(
-            model.trainable_variables,
-            load_arrays(other.weights_path(self._init_checkpoint)),
-            {
-                model.source_embedding.embeddings.path: (
-                    mine.source.pieces(),
-                    theirs.source.pieces(),
-                ),
-                model.target_embedding.embeddings.path: (
-                    mine.target.pieces(),
-                    theirs.target.pieces(),
-                ),
-            },
+        unmatched = take_weights(
+            self._trainer, self._data, init_from, self._init_checkpoint
         )
-        if self._trainer.ema:
-            self._trainer.ema.reset()
         self._reporter.message(
             f"Began with the weights of {init_from}"
             + (f", without {', '.join(unmatched)}." if unmatched else ".")
@@ -292,31 +272,25 @@ class TrainingRun:
 
     def _watchers(
         self,
-        progress: Progress,
+        state: RunState,
         board: TensorBoard | None,
-        stopping: callbacks.EarlyStopping,
         saving: callbacks.SaveCheckpoint,
-        skipped: callbacks.SkippedSteps,
-    ) -> list[Any]:
-        """Returns the callbacks: all of them on the chief, which saves last."""
-        if not self._is_chief:
-            return [progress, skipped]
+    ) -> list[keras.callbacks.Callback]:
+        """Returns the callbacks: on the chief, all of them.
+
+        The user's own come last: whatever they raise, the checkpoint is saved.
+        """
+        progress, stopping, skipped = state
+        if board is None:
+            return [progress, skipped, *self._callbacks]
         report = callbacks.ProgressReport(
             self._reporter.event,
             progress.fraction,
             progress.epochs,
             self._reporter.every_seconds or self._training.report_seconds,
         )
-        return [progress, report, skipped, board, stopping, saving]
-
-    def _dump_batch(self) -> Callable[[int, int], Path]:
-        return dump_batch(
-            self._examples,
-            self._order,
-            self._data,
-            self._model_dir.path / "skipped",
-            self._is_chief,
-        )
+        ours = [progress, report, skipped, board, stopping, saving]
+        return [*ours, *self._callbacks]
 
     def _validation(self, board: TensorBoard | None) -> Validation:
         return Validation(

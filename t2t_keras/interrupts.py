@@ -1,12 +1,10 @@
-"""Signals that ask a run to save what it has and end."""
+"""Signals that ask a process to finish what it does and end."""
 
 import contextlib
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-
-EXIT_SAVED = 75
-"""Ended by a signal after saving: the same command line goes on (EX_TEMPFAIL)."""
 
 
 @contextlib.contextmanager
@@ -16,10 +14,16 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
     A second SIGINT does end; a second SIGTERM does not, since a scheduler may send
     it to a process that is saving. What cannot wait sends SIGKILL.
 
+    Python hooks signals in the main thread only. In any other thread they keep doing
+    what they do, and none is noted.
+
     Yields:
         A function that tells whether a signal has come.
     """
     received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
 
     def note(number: int, frame: FrameType | None) -> None:
         if received and number == signal.SIGINT:
@@ -41,4 +45,5 @@ def signals_go_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[
         yield
     finally:
         for number, previous in before.items():
-            signal.signal(number, previous)
+            # None is a handler that was not set from Python, and cannot be again.
+            signal.signal(number, signal.SIG_DFL if previous is None else previous)

@@ -4,15 +4,16 @@ import contextlib
 import json
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tqdm import tqdm
 
+from t2t_keras import messages
 from t2t_keras.analysis.flops import training_flops
 from t2t_keras.config import TransformerConfig
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.examples import Examples
-from t2t_keras.pipelines import stage
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.callbacks import Logs
 from t2t_keras.training.trainer import Trainer
@@ -25,14 +26,25 @@ class Reporter:
         log_format: "text" for lines, "json" for one JSON object a line, "auto" for a
             progress bar on a terminal and lines elsewhere. Default "auto".
         silent: Print nothing, as workers other than the chief do. Default False.
+        report: Receives each line instead of standard error; there is no bar then.
     """
 
-    def __init__(self, log_format: str = "auto", silent: bool = False) -> None:
+    def __init__(
+        self,
+        log_format: str = "auto",
+        silent: bool = False,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
         self._json = log_format == "json"
         self._silent = silent
-        draws_bar = log_format == "auto" and sys.stderr.isatty() and not silent
+        self._report = report or messages.report
         self._bar: Any = None
-        self._draws_bar = draws_bar
+        self._draws_bar = (
+            log_format == "auto"
+            and report is None
+            and sys.stderr.isatty()
+            and not silent
+        )
 
     @property
     def every_seconds(self) -> float | None:
@@ -44,12 +56,12 @@ class Reporter:
         if self._silent:
             return
         if self._json:
-            stage.report(json.dumps({"event": "message", "text": text}))
+            self._report(json.dumps({"event": "message", "text": text}))
         elif self._bar is not None:
             with contextlib.suppress(OSError):  # The terminal may be gone.
                 self._bar.write(text, file=sys.stderr)
         else:
-            stage.report(text)
+            self._report(text)
 
     def event(self, name: str, figures: Logs) -> None:
         """Reports figures.
@@ -62,11 +74,11 @@ class Reporter:
             return
         if self._json:
             rounded = {k: _rounded(value) for k, value in figures.items()}
-            stage.report(json.dumps({"event": name, **rounded}))
+            self._report(json.dumps({"event": name, **rounded}))
         elif name == "step" and self._draws_bar:
             self._draw(figures)
         elif name == "step":
-            stage.report(_step_line(figures))
+            self._report(_step_line(figures))
         else:
             values = "  ".join(f"{k} {value:.3f}" for k, value in figures.items())
             self.message(f"{name}: {values}")
@@ -151,7 +163,7 @@ def describe_start(
         (budget.tokens or 0) * epoch / examples.lengths.sum(),
     ]
     whole = min((flops for flops in limits if flops), default=None)
-    model = stage.describe(
+    model = messages.describe(
         preset=preset,
         parameters=sum(math.prod(v.shape) for v in trainer.model.trainable_variables),
         strategy=type(trainer.strategy).__name__.lstrip("_"),
@@ -160,7 +172,7 @@ def describe_start(
         parts_of_a_batch=parts,
         precision=trainer.model.dtype_policy.name,
     )
-    data = stage.describe(
+    data = messages.describe(
         training_pairs=len(examples),
         batches_an_epoch=statistics.batches,
         shapes=statistics.shapes,

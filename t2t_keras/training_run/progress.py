@@ -111,6 +111,11 @@ class Progress(keras.callbacks.Callback):
     def _minutes(self) -> float:
         return self._minutes_before + (time.monotonic() - self._started) / 60
 
+    @property
+    def step(self) -> int:
+        """Number of updates done."""
+        return self._trainer.step
+
     def epochs(self) -> float:
         """Returns the passes over the data that are done, with fractions."""
         return self._order.epochs(self.position)

@@ -1,0 +1,50 @@
+"""The text of training batches, for people to look at."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_keras.data.batch_order import BatchOrder
+from t2t_keras.data.examples import Examples
+from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.files import write_atomically
+
+
+def dump_batch(
+    examples: Examples,
+    order: BatchOrder,
+    tokenizers: TokenizerPair,
+    path: Path,
+    is_chief: bool,
+) -> Callable[[int, int], Path]:
+    """Returns a function that writes the text of a batch, a pair a line.
+
+    Args:
+        examples: The training data.
+        order: The order of its batches.
+        tokenizers: Those of the data.
+        path: Where to write; the batch's place is added to the name.
+        is_chief: Whether this worker writes; the others only know where it is.
+    """
+
+    def dump(epoch: int, number: int) -> Path:
+        file = path.with_name(f"{path.name}-epoch-{epoch}-batch-{number}.tsv")
+        if not is_chief:
+            return file
+        indices = order.batches(epoch)[number]
+        fetched = (tf.constant(x) for x in examples.fetch(indices))
+        source, target = examples.parse(*fetched)
+        texts = (
+            # Without the end token, which no detokenizer knows.
+            tokenizer.detokenize(ids[:, :-1]).numpy().tolist()
+            for tokenizer, ids in (
+                (tokenizers.source, source),
+                (tokenizers.target, target),
+            )
+        )
+        lines = [b"\t".join(pair) + b"\n" for pair in zip(*texts, strict=True)]
+        write_atomically(file, b"".join(lines))
+        return file
+
+    return dump

@@ -1,0 +1,77 @@
+"""Completes a configuration with what the data and the model directory say."""
+
+from pathlib import Path
+
+from t2t_keras.config import TrainingConfig, TransformerConfig
+from t2t_keras.data.preparation import PreparedData
+from t2t_keras.errors import UserError
+from t2t_keras.evaluation.bleu_tokenizers import AUTO, TokenizerChoice, choose_tokenizer
+from t2t_keras.model_dir import ModelDir
+
+
+def with_vocabulary(
+    transformer: TransformerConfig, data: PreparedData
+) -> TransformerConfig:
+    """Returns the configuration of a model of the data's vocabularies."""
+    tokenizers = data.tokenizers
+    return transformer.replace(
+        source_vocab_size=tokenizers.source.vocab_size,
+        target_vocab_size=tokenizers.target.vocab_size,
+        share_embeddings=transformer.share_embeddings and tokenizers.shared,
+    )
+
+
+def bleu_tokenizer(
+    training: TrainingConfig, target_lang: str, model_dir: Path
+) -> TokenizerChoice:
+    """Chooses the tokenizer of val_bleu.
+
+    Raises:
+        UserError: If it cannot be loaded, or checkpoints of the same run would be
+            compared by figures of different tokenizers.
+    """
+    wanted, directory = training.bleu_tokenizer, ModelDir(model_dir)
+    if directory.checkpoints.steps():
+        run = directory.config["run"]
+        if "val_bleu" in (training.early_stop_metric, run["early_stop_metric"]):
+            # Directories that do not name theirs had no other one.
+            begun = run.get("bleu_tokenizer", "13a")
+            if wanted not in (AUTO, begun):
+                raise UserError(
+                    f"{model_dir} has val_bleu by the tokenizer {begun}, which "
+                    "its best checkpoints go by. Choose another --model_dir. Received: "
+                    f"--bleu_tokenizer={wanted}"
+                )
+            wanted = begun
+    return choose_tokenizer(target_lang, wanted)
+
+
+def check(
+    training: TrainingConfig,
+    data: PreparedData,
+    model_dir: Path,
+    init_from: str | None,
+    init_checkpoint: str,
+) -> None:
+    """Makes sure that directories and data are there for what is asked for.
+
+    Raises:
+        UserError: If they are not.
+    """
+    if model_dir.resolve() == data.data_dir.resolve():
+        raise UserError(
+            f"{model_dir} holds the prepared data. Choose another --model_dir."
+        )
+    if init_from and not ModelDir(model_dir).checkpoints.steps():
+        # Later on, the weights are its own, and the other directory may be gone.
+        ModelDir(init_from).weights_path(init_checkpoint)
+    if training.early_stop_patience:
+        if not data.manifest["splits"].get("dev", {}).get("pairs"):
+            raise UserError(
+                "--early_stop_patience needs a dev split with sentences, which "
+                f"{data.data_dir} lacks."
+            )
+        if training.early_stop_metric == "val_bleu" and not training.bleu_sentences:
+            raise UserError(
+                "--early_stop_metric=val_bleu needs --bleu_sentences. Received: 0"
+            )

@@ -1,0 +1,176 @@
+"""Training as one call: what t2t-train does, for programs and notebooks."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.config import PRESETS, Preset, TrainingConfig, TransformerConfig
+from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.splits import open_examples
+from t2t_keras.errors import UserError
+from t2t_keras.model_dir import ModelDir
+from t2t_keras.training.objective import Objective
+from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.schedule import WarmupSchedule
+from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_index
+from t2t_keras.training.trainer import Trainer
+from t2t_keras.training_run import completion
+from t2t_keras.training_run.reporting import Reporter
+from t2t_keras.training_run.run import TrainingResult, TrainingRun
+from t2t_keras.transformer import Transformer
+
+_TOKENS_PER_PART = 4096
+
+
+def train(
+    preset: str | Preset,
+    data_dir: str | Path,
+    model_dir: str | Path,
+    *,
+    strategy: tf.distribute.Strategy | None = None,
+    init_from: str | Path | None = None,
+    init_checkpoint: str = "auto",
+    read_text: bool = False,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    report: Callable[[str], None] | None = None,
+    preset_name: str | None = None,
+) -> TrainingResult:
+    """Trains a Transformer on prepared data, or resumes where an earlier call stopped.
+
+    The model directory gets what every later stage needs: configuration, tokenizers,
+    checkpoints and TensorBoard logs. A call with the same arguments resumes from the
+    newest checkpoint and takes exactly the steps of an uninterrupted training; with a
+    larger budget it trains further.
+
+    In the main thread, SIGTERM and SIGINT (Ctrl-C, or a notebook's interrupt) save and
+    end the call after the present step; a second SIGINT raises KeyboardInterrupt at
+    once. In other threads signals are left alone.
+
+    Args:
+        preset: A name in `PRESETS`, or a `Preset`: the configurations of the model and
+            of the training, such as `PRESETS["tiny"].replace(train_steps=2000)` or
+            `Preset(transformer=TransformerConfig(...), training=TrainingConfig(...))`.
+            Vocabulary sizes are those of the data. Several limits, such as
+            `train_steps` and `train_minutes`, all hold; None is no limit.
+        data_dir: Directory that `t2t-prepare` wrote.
+        model_dir: Directory of the model, new or of the same training.
+        strategy: How devices and machines train together. Default `make_strategy()`:
+            the workers of TF_CONFIG, all visible GPUs, or the CPU.
+        init_from: Model directory whose weights a new training starts from. Default:
+            random weights.
+        init_checkpoint: Which of its weights: "averaged", "ema", "latest", a step, or
+            a path; "auto", the default, is the first of these that is up to date.
+        read_text: Tokenize the corpus anew in every epoch rather than read the
+            prepared records. Default False.
+        callbacks: Keras callbacks. A step is their batch, and what lies between two
+            validations their epoch; one that sets `model.stop_training` ends training
+            at the next validation. Every worker calls its own.
+        report: Receives each line of the report. Default: standard error, with a
+            progress bar on a terminal.
+        preset_name: How the report calls the preset. Default: `preset`, if it is a
+            name, otherwise "custom".
+
+    Returns:
+        The step reached, whether training is finished, and the last metrics.
+
+    Raises:
+        UserError: If the arguments, the data or the directory do not fit each other;
+            another training is running in the directory; or its checkpoints are
+            damaged.
+        NonFiniteGradientsError: If too many consecutive steps had gradients that are
+            not finite.
+        ConnectionError: If another worker is lost.
+    """
+    if isinstance(preset, str):
+        if preset not in PRESETS:
+            raise UserError(
+                f"preset is one of {', '.join(sorted(PRESETS))}. Received: {preset!r}"
+            )
+        preset_name = preset_name or preset
+        preset = PRESETS[preset]
+    model_path, training = Path(model_dir), preset.training
+    if training.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    # Workers find each other before anything else touches a device.
+    strategy = strategy or make_strategy()
+    is_chief = worker_index(strategy) == 0
+    reporter = Reporter(training.log_format, not is_chief, report)
+    if has_unseen_gpu():
+        reporter.message(
+            "TensorFlow does not see this machine's GPU, and trains on its processor. "
+            'Its CUDA libraries come with: pip install ".[gpu]"'
+        )
+    data = PreparedData(data_dir)
+    transformer = completion.with_vocabulary(preset.transformer, data)
+    init_from = None if init_from is None else str(init_from)
+    completion.check(training, data, model_path, init_from, init_checkpoint)
+    has_dev = "dev" in data.manifest["splits"]
+    target_lang = data.manifest["target_lang"]
+    tokenizer, note = completion.bleu_tokenizer(training, target_lang, model_path)
+    if note and has_dev and training.bleu_sentences:
+        reporter.message(note)
+    training = training.replace(
+        bleu_tokenizer=tokenizer, pad_to_boundary=_pads(training, strategy)
+    )
+    run = TrainingRun(
+        trainer=make_trainer(transformer, training, strategy),
+        data=data,
+        examples=open_examples(data, "train", from_text=read_text),
+        dev_examples=open_examples(data, "dev") if has_dev else None,
+        model_dir=ModelDir(
+            model_path,
+            keep=max(training.keep_checkpoints, training.average_last),
+            keep_best=training.keep_best,
+            metric=training.early_stop_metric,
+        ),
+        transformer=transformer,
+        training=training,
+        init_from=init_from,
+        init_checkpoint=init_checkpoint,
+        preset_name=preset_name or "custom",
+        callbacks=callbacks,
+        reporter=reporter,
+        is_chief=is_chief,
+    )
+    return run.run()
+
+
+def _pads(training: TrainingConfig, strategy: tf.distribute.Strategy) -> bool:
+    """Tells whether batches are padded to a few shapes: XLA compiles for each anew."""
+    if training.pad_to_boundary is not None:
+        return training.pad_to_boundary
+    return training.jit or isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def make_trainer(
+    transformer: TransformerConfig,
+    training: TrainingConfig,
+    strategy: tf.distribute.Strategy,
+) -> Trainer:
+    """Makes a new model, and the trainer that takes its steps.
+
+    Args:
+        transformer: The configuration of the model, with its vocabulary sizes.
+        training: The configuration of the training.
+        strategy: How replicas work together.
+    """
+    schedule = WarmupSchedule(
+        transformer.d_model, training.warmup_steps, training.learning_rate
+    )
+    objective = Objective(training.label_smoothing, training.r_drop)
+    replicas = strategy.num_replicas_in_sync
+    tokens = objective.passes * training.batch_tokens / replicas
+    with strategy.scope():
+        return Trainer(
+            Transformer(transformer, dtype=training.precision),
+            Adam(schedule),
+            objective,
+            training.clip_norm,
+            accumulate=training.accumulate or math.ceil(tokens / _TOKENS_PER_PART),
+            strategy=strategy,
+            jit=training.jit,
+            ema_decay=training.ema_decay,
+        )
