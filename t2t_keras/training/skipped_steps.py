@@ -1,4 +1,4 @@
-"""Steps whose gradients are not finite: they are skipped, and too many end training."""
+"""Ends training after too many consecutive steps with non-finite gradients."""
 
 from collections.abc import Callable
 from typing import Any

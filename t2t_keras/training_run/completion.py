@@ -1,4 +1,4 @@
-"""Completes a configuration with what the data and the model directory say."""
+"""Completes and checks a configuration against the data and the model directory."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from t2t_keras.model_dir import ModelDir
 def with_vocabulary(
     transformer: TransformerConfig, data: PreparedData
 ) -> TransformerConfig:
-    """Returns the configuration of a model of the data's vocabularies."""
+    """Returns the configuration with the vocabulary sizes of the data."""
     tokenizers = data.tokenizers
     return transformer.replace(
         source_vocab_size=tokenizers.source.vocab_size,
@@ -27,8 +27,8 @@ def bleu_tokenizer(
     """Chooses the tokenizer of val_bleu.
 
     Raises:
-        UserError: If it cannot be loaded, or checkpoints of the same run would be
-            compared by figures of different tokenizers.
+        UserError: If it cannot be loaded, or differs from the one that earlier
+            checkpoints of the run were compared with.
     """
     wanted, directory = training.bleu_tokenizer, ModelDir(model_dir)
     if directory.checkpoints.steps():
@@ -53,10 +53,10 @@ def check(
     init_from: str | None,
     init_checkpoint: str,
 ) -> None:
-    """Makes sure that directories and data are there for what is asked for.
+    """Checks that directories and data fit the configuration.
 
     Raises:
-        UserError: If they are not.
+        UserError: If they do not.
     """
     if model_dir.resolve() == data.data_dir.resolve():
         raise UserError(

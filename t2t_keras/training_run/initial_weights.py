@@ -1,4 +1,4 @@
-"""Begins a training with the weights in another model directory."""
+"""Initial weights from another model directory."""
 
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.model_dir import ModelDir
@@ -10,16 +10,17 @@ from t2t_keras.training.warm_start import warm_start
 def take_weights(
     trainer: Trainer, data: PreparedData, init_from: str, init_checkpoint: str
 ) -> list[str]:
-    """Gives a new model the weights of another, as far as they fit.
+    """Copies the weights of another model into a new one, where shapes fit.
 
     Args:
-        trainer: Has the model.
-        data: What it is to be trained on; rows of embeddings go with their tokens.
-        init_from: Model directory of the other.
-        init_checkpoint: Which of its weights, as of `ModelDir.weights_path`.
+        trainer: The trainer of the new model.
+        data: The data of the new model. Embeddings are copied token by token, so the
+            vocabularies may differ.
+        init_from: Directory of the other model.
+        init_checkpoint: Which of its weights, as for `ModelDir.weights_path`.
 
     Returns:
-        The paths of the variables that found nothing that fits.
+        The paths of the variables that keep their random weights.
 
     Raises:
         UserError: If there are no such weights, or none of them fit.

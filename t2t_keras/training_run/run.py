@@ -28,20 +28,19 @@ from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import NO_VOTES, Trainer
 from t2t_keras.training_run.initial_weights import take_weights
 from t2t_keras.training_run.reporting import Reporter, describe_start
-from t2t_keras.training_run.run_state import RunState, begin
+from t2t_keras.training_run.run_state import RunState, initial_state
 from t2t_keras.training_run.validation import Validation
 
 
 class TrainingResult(NamedTuple):
-    """What a run has come to.
+    """Result of a training run.
 
     Attributes:
-        step: Number of updates done, those of earlier calls included.
-        is_finished: Whether training came to its end: the budget is spent, or it
-            stopped early. Otherwise a signal interrupted it, everything is saved, and
-            the same call goes on.
+        step: Number of completed updates, including those of earlier calls.
+        is_finished: True if the budget is spent, or training stopped early. False if
+            a signal interrupted it: everything is saved, and the same call resumes.
         metrics: Metrics of the dev split at the last validation, such as "val_nll"
-            and "val_bleu"; empty if there was none. BLEU is the chief's alone.
+            and "val_bleu" (computed by the chief only); empty if there was none.
     """
 
     step: int
@@ -50,22 +49,22 @@ class TrainingResult(NamedTuple):
 
 
 class TrainingRun:
-    """One run of training, from its first or its last checkpoint on.
+    """One run of training, from the beginning or from the newest checkpoint.
 
     Args:
-        trainer: Has the model and the strategy.
-        data: The prepared directory.
-        examples: Its training split.
-        dev_examples: Its dev split, or None.
-        model_dir: Where to write.
-        transformer: The configuration of the model, complete.
-        training: The configuration of the training, complete.
-        init_from: Model directory whose weights a new training starts from, if any.
-        init_checkpoint: Which of its weights.
-        preset_name: Name of the preset, to be reported.
-        callbacks: The user's own.
-        reporter: Tells the user.
-        is_chief: Whether this worker reports, validates by decoding, and writes.
+        trainer: The trainer, with model and strategy.
+        data: The prepared data.
+        examples: The training split.
+        dev_examples: The dev split, or None.
+        model_dir: Directory to write to.
+        transformer: The completed configuration of the model.
+        training: The completed configuration of the training.
+        init_from: Model directory whose weights a new training starts from, or None.
+        init_checkpoint: Which of its weights to use.
+        preset_name: Name of the preset, for the report.
+        callbacks: Keras callbacks of the user.
+        reporter: Reporter for messages and metrics.
+        is_chief: Whether this worker reports, computes BLEU, and writes.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class TrainingRun:
         )
 
     def run(self) -> TrainingResult:
-        """Trains.
+        """Trains until the budget is spent, early stopping, or an interrupt.
 
         Raises:
             UserError: If the directory, or another worker, does not fit this run.
@@ -127,7 +126,7 @@ class TrainingRun:
                 newest = self._enter_model_dir()
             interrupted = stack.enter_context(interrupts.asked_to_stop())
             stack.callback(reporter.close)
-            state = begin(
+            state = initial_state(
                 trainer,
                 self._training,
                 self._budget,
@@ -168,7 +167,7 @@ class TrainingRun:
             return self._fit(state, saving)
 
     def _fit(self, state: RunState, saving: callbacks.SaveCheckpoint) -> TrainingResult:
-        """Takes the steps that are left."""
+        """Takes the remaining steps."""
         trainer, reporter = self._trainer, self._reporter
         progress, stopping = state.progress, state.stopping
         reporter.message(
@@ -217,7 +216,7 @@ class TrainingRun:
     def _result(self, is_finished: bool, metrics: dict[str, float]) -> TrainingResult:
         step = self._trainer.step
         checkpoints = self._model_dir.checkpoints
-        # Without a validation in this process, those of the checkpoint that it has.
+        # Without a validation in this process, those saved with the checkpoint.
         if not metrics and step in checkpoints.steps():
             metrics = checkpoints.metrics(step)
         return TrainingResult(step, is_finished, metrics)
@@ -276,9 +275,9 @@ class TrainingRun:
         board: TensorBoard | None,
         saving: callbacks.SaveCheckpoint,
     ) -> list[keras.callbacks.Callback]:
-        """Returns the callbacks: on the chief, all of them.
+        """Returns the callbacks of this worker.
 
-        The user's own come last: whatever they raise, the checkpoint is saved.
+        The user's come last: whatever they raise, the checkpoint is saved.
         """
         progress, stopping, skipped = state
         if board is None:

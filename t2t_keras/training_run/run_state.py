@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of a run, beside the weights and the optimizer's state."""
+"""State of a run that is saved in checkpoints beside weights and optimizer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +15,12 @@ from t2t_keras.training_run.progress import Progress
 
 
 class RunState(NamedTuple):
-    """The callbacks whose state decides how a run goes on.
+    """The callbacks with state that a resumed run needs.
 
     Attributes:
-        progress: Place in the data, and how much of the budget is spent.
-        stopping: Counts validations without improvement.
-        skipped: Counts consecutive steps whose updates were left out.
+        progress: Position in the data, and the part of the budget that is spent.
+        stopping: Number of validations without improvement.
+        skipped: Number of consecutive skipped steps.
     """
 
     progress: Progress
@@ -28,7 +28,7 @@ class RunState(NamedTuple):
     skipped: SkippedSteps
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint has to keep."""
+        """Returns the state, for a checkpoint."""
         return {
             **self.progress.state(),
             "early_stopping": self.stopping.state(),
@@ -36,14 +36,14 @@ class RunState(NamedTuple):
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Takes over what `to_dict` returned before; all workers call it."""
+        """Restores what `to_dict` returned; all workers must call it."""
         self.skipped.in_a_row = saved["skipped_in_a_row"]
         if saved["early_stopping"]:  # None in checkpoints of earlier versions.
             self.stopping.restore(saved["early_stopping"])
         self.progress.restore(saved, self.stopping.is_exhausted)
 
     def why_ended(self) -> str:
-        """Tells why there is nothing left to train; empty if there is."""
+        """Returns why there is nothing left to train, or an empty string."""
         steps = counted(self.progress.step, "step")
         if self.stopping.is_exhausted and not self.progress.is_cooling_down():
             return (
@@ -59,7 +59,7 @@ class RunState(NamedTuple):
         return ""
 
 
-def begin(
+def initial_state(
     trainer: Trainer,
     training: TrainingConfig,
     budget: TrainingBudget,
@@ -69,16 +69,16 @@ def begin(
     report: Callable[[str], None],
     is_chief: bool,
 ) -> RunState:
-    """Returns the state of a run that has taken no step.
+    """Returns the state of a new run.
 
     Args:
-        trainer: Takes the steps.
+        trainer: The trainer.
         training: The configuration of the training.
-        budget: How long to train.
+        budget: The training budget.
         order: The order of the batches.
-        interrupted: Tells whether this process was asked to stop.
-        dump: Writes the text of a batch, given its epoch and number.
-        report: Receives a line of text.
+        interrupted: Returns whether this process was asked to stop.
+        dump: Writes the text of a batch, given its epoch and index.
+        report: Called with each message.
         is_chief: Whether this worker's clock counts.
     """
     progress = Progress(

@@ -46,15 +46,16 @@ def train(
     larger budget it trains further.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C, or a notebook's interrupt) save and
-    end the call after the present step; a second SIGINT raises KeyboardInterrupt at
-    once. In other threads signals are left alone.
+    end the call after the current step; a second SIGINT raises KeyboardInterrupt at
+    once. Outside the main thread, signals are not handled.
 
     Args:
         preset: A name in `PRESETS`, or a `Preset`: the configurations of the model and
             of the training, such as `PRESETS["tiny"].replace(train_steps=2000)` or
             `Preset(transformer=TransformerConfig(...), training=TrainingConfig(...))`.
-            Vocabulary sizes are those of the data. Several limits, such as
-            `train_steps` and `train_minutes`, all hold; None is no limit.
+            Vocabulary sizes are taken from the data. Training ends at the first limit
+            reached of `train_steps`, `train_epochs`, `train_tokens` and
+            `train_minutes`; None means no limit.
         data_dir: Directory that `t2t-prepare` wrote.
         model_dir: Directory of the model, new or of the same training.
         strategy: How devices and machines train together. Default `make_strategy()`:
@@ -65,12 +66,12 @@ def train(
             a path; "auto", the default, is the first of these that is up to date.
         read_text: Tokenize the corpus anew in every epoch rather than read the
             prepared records. Default False.
-        callbacks: Keras callbacks. A step is their batch, and what lies between two
-            validations their epoch; one that sets `model.stop_training` ends training
-            at the next validation. Every worker calls its own.
-        report: Receives each line of the report. Default: standard error, with a
-            progress bar on a terminal.
-        preset_name: How the report calls the preset. Default: `preset`, if it is a
+        callbacks: Keras callbacks. To them a batch is a step, and an epoch is the
+            interval between two validations. If one sets `model.stop_training`,
+            training ends at the next validation. Each worker calls its own.
+        report: Called with each line of the report. Default: print to standard error,
+            with a progress bar on a terminal.
+        preset_name: Name of the preset in the report. Default: `preset` if it is a
             name, otherwise "custom".
 
     Returns:
@@ -129,7 +130,7 @@ def train(
         transformer=transformer,
         training=training,
         init_from=init_from,
-        init_checkpoint=init_checkpoint,
+        init_checkpoint=str(init_checkpoint),
         preset_name=preset_name or "custom",
         callbacks=callbacks,
         reporter=reporter,
@@ -139,7 +140,7 @@ def train(
 
 
 def _pads(training: TrainingConfig, strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether batches are padded to a few shapes: XLA compiles for each anew."""
+    """Returns whether to pad batches to few shapes: XLA compiles each shape."""
     if training.pad_to_boundary is not None:
         return training.pad_to_boundary
     return training.jit or isinstance(strategy, tf.distribute.TPUStrategy)
@@ -150,12 +151,12 @@ def make_trainer(
     training: TrainingConfig,
     strategy: tf.distribute.Strategy,
 ) -> Trainer:
-    """Makes a new model, and the trainer that takes its steps.
+    """Returns a trainer with a new model.
 
     Args:
-        transformer: The configuration of the model, with its vocabulary sizes.
+        transformer: The configuration of the model, with vocabulary sizes.
         training: The configuration of the training.
-        strategy: How replicas work together.
+        strategy: The distribution strategy.
     """
     schedule = WarmupSchedule(
         transformer.d_model, training.warmup_steps, training.learning_rate
