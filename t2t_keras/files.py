@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files, locks, and errors about paths."""
 
 import contextlib
 import errno
@@ -17,41 +17,42 @@ from t2t_keras.errors import UserError
 
 _LOCK_ATTEMPTS = 10
 
-_OF_THE_PATH = {
+_PATH_ERRORS = {
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
     *(errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENXIO),
 }
-"""What is wrong with a path, rather than with the disk or the network behind it."""
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a path itself, rather than of the disk or the network."""
+_DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
 def user_path(path: str | Path, action: str) -> Iterator[None]:
-    """Reports a path that a user named and that cannot be used as their mistake.
+    """Turns errors about a path given by the user into a `UserError`.
 
-    A disk that is full or fails is none, and its `OSError` passes through.
+    Other errors, such as a full or failing disk, pass through as `OSError`.
 
     Args:
         path: The path, for the message.
-        action: What the block does with it: "read" or "written to".
+        action: What the block does with the path, "read" or "written to", for the
+            message.
 
     Raises:
-        UserError: If the block fails because of the path: there is no such file, it is
-            a directory, it may not be read, its name is too long.
+        UserError: If the block fails because of the path: the file does not exist, is a
+            directory or is not readable, or its name is too long.
     """
     try:
         yield
     except OSError as error:
-        if error.errno not in _OF_THE_PATH:
+        if error.errno not in _PATH_ERRORS:
             raise
         raise UserError(f"{path} cannot be {action}: {error.strerror}.") from error
 
 
 def make_directory(path: str | Path) -> Path:
-    """Makes a directory, and its parents if need be, unless it is there.
+    """Creates a directory and its parents if they do not exist.
 
     Raises:
-        UserError: If it cannot be made there.
+        UserError: If the directory cannot be created.
     """
     path = directory_at(path)
     with user_path(path, "written to"):
@@ -60,20 +61,21 @@ def make_directory(path: str | Path) -> Path:
 
 
 class WriteError(OSError):
-    """A file or a stream that cannot be written to; the message names it."""
+    """Writing to a file or stream failed. The message names the file or stream."""
 
     def __str__(self) -> str:
         return f"{self.filename} cannot be written to: {self.strerror}."
 
 
 class NamedOutput(io.FileIO):
-    """A stream to write, whose errors name it, whoever writes and whenever.
+    """An output stream whose write errors name it.
 
-    Those of the operating system name a file only if it cannot be opened.
+    The operating system names a file only if it cannot be opened, not if writing to it
+    fails.
 
     Args:
-        descriptor: Its file descriptor, open for writing.
-        title: How messages call it.
+        descriptor: File descriptor, open for writing.
+        title: Name of the stream in messages.
         closefd: Whether closing this object closes the descriptor. Default True.
     """
 
@@ -85,8 +87,8 @@ class NamedOutput(io.FileIO):
         """Writes bytes.
 
         Raises:
-            BrokenPipeError: If nobody reads them any more.
-            WriteError: If they cannot be written.
+            BrokenPipeError: If the reader has closed the pipe.
+            WriteError: If the bytes cannot be written.
         """
         try:
             return super().write(content)
@@ -98,35 +100,35 @@ class NamedOutput(io.FileIO):
 
 @contextmanager
 def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
-    """Opens a file that takes its name only when all of it is on disk.
+    """Opens a file for writing that replaces `path` only when it is complete on disk.
 
     Args:
-        path: The final name; a file that is there already is replaced, and its
-            permissions are kept. What is no ordinary file, such as a pipe or
-            `/dev/null`, is written to directly.
+        path: The final name. An existing file is replaced, and its permissions are
+            kept. A path that is not a regular file, such as a pipe or `/dev/null`, is
+            written to directly.
 
     Yields:
         A binary file to write. If the block raises, nothing is left behind.
 
     Raises:
-        UserError: If no file can have that name, or may not be written there.
-        WriteError: If what is written cannot be stored.
+        UserError: If the path is not a valid file name or is not writable.
+        WriteError: If writing fails, for example because the disk is full.
     """
     path = writable_file(path)
     if path.exists() and not path.is_file():
         with user_path(path, "written to"):
             file = path.open("wb")
-        with _naming(path), file:
+        with _name_in_error(path), file:
             yield file
         return
-    with user_path(path, "written to"), _naming(path):
+    with user_path(path, "written to"), _name_in_error(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with _naming(path), os.fdopen(handle, "wb") as file:
+        with _name_in_error(path), os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp hides its files from other users; these are as public as others.
+        # mkstemp creates files that only their owner can read.
         os.chmod(temporary, _permissions(path))
         os.replace(temporary, path)
     except BaseException:
@@ -135,28 +137,29 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Names the file in the error of a full disk, which names none."""
+def _name_in_error(path: Path) -> Iterator[None]:
+    """Adds the file name to the error of a full disk."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL or error.filename is not None:
+        if error.errno not in _DISK_FULL_ERRORS or error.filename is not None:
             raise
         raise WriteError(error.errno, error.strerror, str(path)) from error
 
 
 def writable_file(path: str | Path) -> Path:
-    """Finds the file that writing to a path makes or replaces.
+    """Returns the file that writing to a path creates or replaces.
 
     Args:
-        path: A file, which need not be there, or a link to one.
+        path: A file, which may not exist yet, or a link to one.
 
     Returns:
-        The file itself: what a link points to is replaced, and not the link.
+        The path with links resolved, so that the target of a link is replaced, not the
+        link.
 
     Raises:
-        UserError: If no file can have that name, or it is read-only, or its directory
-            is.
+        UserError: If the path is not a valid file name, or the file or its directory is
+            read-only.
     """
     with user_path(path, "written to"):
         return _file_to_write(Path(path))
@@ -164,12 +167,12 @@ def writable_file(path: str | Path) -> Path:
 
 def _file_to_write(path: Path) -> Path:
     if path.is_dir():
-        raise UserError(f"{path} is a directory; a file was to be written there.")
+        raise UserError(f"{path} is a directory. Give the name of a file.")
     if path.exists() and not path.is_file():
         return path
     try:
         path = path.resolve()
-    except RuntimeError as error:  # Of Python up to 3.12, for links that form a circle.
+    except RuntimeError as error:  # Python up to 3.12 raises it for circular links.
         raise UserError(f"{path} is a link to itself.") from error
     if not path.parent.is_dir():
         raise UserError(f"There is no directory {path.parent} to write {path.name} to.")
@@ -187,14 +190,13 @@ def _file_to_write(path: Path) -> Path:
 
 
 def _is_read_only(path: Path) -> bool:
-    # The superuser may write everything; what is write-protected for everybody is
-    # meant to stay as it is all the same.
+    # The superuser may write to every file. Respect write protection nevertheless.
     is_protected = not path.stat().st_mode & 0o222
     return is_protected or not os.access(path, os.W_OK)
 
 
 def _permissions(path: Path) -> int:
-    """Returns the permission bits of a file, or those that a new one would have."""
+    """Returns the permission bits of a file, or the default ones of a new file."""
     if path.exists():
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)
@@ -210,17 +212,17 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 @contextmanager
 def locked(path: str | Path, taken: str, is_removed: bool = False) -> Iterator[None]:
-    """Makes sure that only one process is in a block at a time.
+    """Holds a lock that only one process can have at a time.
 
     Args:
-        path: A file for the lock, made if it is not there. The system lets go of the
-            lock when the process ends, however it ends.
-        taken: What to say if another process has it.
-        is_removed: Whether the file is removed after the block. Default False.
+        path: Lock file, created if it does not exist. The operating system releases the
+            lock when the process ends, even if it is killed.
+        taken: Error message if another process holds the lock.
+        is_removed: Whether to remove the file after the block. Default False.
 
     Raises:
-        UserError: If another one has it, or the file cannot be made.
-        FileNotFoundError: If there is no directory for the file.
+        UserError: If another process holds the lock or the file cannot be created.
+        FileNotFoundError: If the directory of the file does not exist.
     """
     path = Path(path)
     with _lock(path, taken):
@@ -234,7 +236,7 @@ def locked(path: str | Path, taken: str, is_removed: bool = False) -> Iterator[N
 def _lock(path: Path, taken: str) -> BinaryIO:
     for attempt in range(_LOCK_ATTEMPTS):
         if attempt:
-            time.sleep(0.1)  # It may be `is_locked` that looks.
+            time.sleep(0.1)  # `is_locked` of another process may hold it briefly.
         try:
             file = path.open("ab")
         except FileNotFoundError:
@@ -244,7 +246,7 @@ def _lock(path: Path, taken: str) -> BinaryIO:
                 raise
         with contextlib.suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held the lock of a file that is removed may have removed it.
+            # The previous holder may have removed the file in the meantime.
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
         file.close()
@@ -252,7 +254,7 @@ def _lock(path: Path, taken: str) -> BinaryIO:
 
 
 def is_locked(path: str | Path) -> bool:
-    """Tells whether a process is in a block of `locked`."""
+    """Returns whether a process holds the lock."""
     path = Path(path)
     if not path.is_file():
         return False
@@ -265,15 +267,15 @@ def is_locked(path: str | Path) -> bool:
 
 
 def directory_at(path: str | Path) -> Path:
-    """Returns a path that is a directory, or may become one.
+    """Checks that a path is a directory or can become one, and returns it.
 
     Raises:
-        UserError: If there is a file in its place, or in that of a parent.
+        UserError: If the path or one of its parents is a file.
     """
     path = Path(path)
-    whole = path.absolute()
+    absolute = path.absolute()
     with user_path(path, "written to"):
-        there = next(place for place in (whole, *whole.parents) if place.exists())
-    if not there.is_dir():
-        raise UserError(f"{path} cannot be a directory: {there} is a file.")
+        existing = next(p for p in (absolute, *absolute.parents) if p.exists())
+    if not existing.is_dir():
+        raise UserError(f"{path} cannot be a directory: {existing} is a file.")
     return path

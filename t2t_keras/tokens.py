@@ -1,10 +1,10 @@
-"""The token ids that mean the same in every vocabulary."""
+"""Ids of the special tokens, the same in every vocabulary."""
 
 PAD_ID = 0
-"""Fills a row up to the length of its batch."""
+"""Padding."""
 BOS_ID = 1
-"""Starts the decoder's input."""
+"""Start token of the decoder input."""
 EOS_ID = 2
-"""Ends a sentence."""
+"""End of a sentence."""
 UNK_ID = 3
-"""Stands for text that the vocabulary has no token for."""
+"""Unknown token, for text that the vocabulary does not cover."""

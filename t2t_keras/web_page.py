@@ -1,4 +1,4 @@
-"""A web page in one piece: its style, scripts and data stand in the document."""
+"""Self-contained web pages with inline style, scripts and data."""
 
 import base64
 import hashlib
@@ -10,17 +10,18 @@ from typing import Any
 
 
 def assemble(folder: Traversable, data: Mapping[str, Any]) -> str:
-    """Returns a folder's `page.html` with its parts in the place of their names.
+    """Returns `page.html` of a folder with its `{{name}}` placeholders filled in.
 
     Args:
-        folder: Of `page.html`, and of each file that it names as `{{style.css}}`.
-        data: What it names otherwise: values that are inserted as JSON.
+        folder: Folder with `page.html` and each file that it includes, such as
+            `{{style.css}}`.
+        data: Values for the other placeholders, inserted as JSON.
     """
 
     def insert(place: re.Match[str]) -> str:
         name = place[1]
         if name in data:
-            # No text of a user's may end the element that it stands in.
+            # Escape "<", so that user text cannot close the surrounding element.
             return json.dumps(data[name]).replace("<", "\\u003c")
         return (folder / name).read_text(encoding="utf-8")
 
@@ -29,11 +30,11 @@ def assemble(folder: Traversable, data: Mapping[str, Any]) -> str:
 
 
 def hashes(page: str, tag: str) -> str:
-    """Returns the sources that a Content-Security-Policy allows a page's elements by.
+    """Returns the Content-Security-Policy hashes of inline elements.
 
     Args:
         page: HTML.
-        tag: "style" or "script"; elements with attributes are left out.
+        tag: "style" or "script". Elements with attributes are skipped.
     """
     contents = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
     digests = [hashlib.sha256(content.encode()).digest() for content in contents]

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and never take the place of what is no file."""
+"""Tests of atomic writing and of errors about paths."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import atomic_writer, directory_at, user_path, write_atomically
 
 
-def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
+def test_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "file"
     write_atomically(path, b"old")
 
@@ -29,7 +29,7 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
-def test_full_disk_is_no_mistake_of_the_user_and_names_the_file(tmp_path):
+def test_full_disk_raises_an_os_error_with_the_file_name(tmp_path):
     path = tmp_path / "file"
     full = OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError, match=f"{path} cannot be written to: No space left"):  # noqa: SIM117
@@ -40,13 +40,13 @@ def test_full_disk_is_no_mistake_of_the_user_and_names_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG, errno.ENOTDIR])
-def test_path_that_cannot_be_used_is_a_mistake_of_the_user(number):
+def test_unusable_path_raises_a_user_error(number):
     message = f"x cannot be read: {os.strerror(number)}."
     with pytest.raises(UserError, match=message), user_path("x", "read"):
         raise OSError(number, os.strerror(number))
 
 
-def test_devices_and_pipes_are_written_to(tmp_path):
+def test_devices_and_pipes_are_written_directly(tmp_path):
     write_atomically("/dev/null", b"gone")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     pipe = tmp_path / "pipe"
@@ -59,7 +59,7 @@ def test_devices_and_pipes_are_written_to(tmp_path):
     assert received == [b"through"]
 
 
-def test_a_link_stays_and_what_it_points_to_changes(tmp_path):
+def test_writing_to_a_link_replaces_its_target(tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
     write_atomically(tmp_path / "link", b"content")
@@ -67,7 +67,7 @@ def test_a_link_stays_and_what_it_points_to_changes(tmp_path):
     assert (tmp_path / "there" / "file").read_bytes() == b"content"
 
 
-def test_names_that_no_file_can_have(tmp_path):
+def test_invalid_file_names_are_rejected(tmp_path):
     with pytest.raises(ValueError, match="is a directory"):
         write_atomically(tmp_path, b"")
     with pytest.raises(ValueError, match=f"no directory {tmp_path}/no to write x to"):
@@ -77,7 +77,7 @@ def test_names_that_no_file_can_have(tmp_path):
         write_atomically(tmp_path / "circle", b"")
 
 
-def test_what_is_read_only_is_not_replaced(tmp_path):
+def test_read_only_files_are_not_replaced(tmp_path):
     path, link = tmp_path / "file", tmp_path / "link"
     path.write_text("kept")
     path.chmod(0o444)
@@ -95,13 +95,13 @@ def test_what_is_read_only_is_not_replaced(tmp_path):
         assert {each.name for each in tmp_path.iterdir()} == {"file", "link"}
     finally:
         tmp_path.chmod(0o755)
-    # Who may read a file stays as it was.
+    # The permissions are kept.
     write_atomically(link, b"replaced")
     assert path.read_bytes() == b"replaced"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_directory_may_be_where_no_file_is(tmp_path, monkeypatch):
+def test_directory_at_rejects_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     for there in (tmp_path, tmp_path / "no" / "such", Path("new")):

@@ -1,7 +1,7 @@
-"""Scores of translations, by sacreBLEU (Post, 2018), each with its signature.
+"""BLEU, chrF and TER by sacreBLEU (Post, 2018), each with its signature.
 
-Published BLEU scores differ in what they are computed on: a score is comparable only
-to others of its flavour, which is why each has a name of its own here.
+Published BLEU scores differ in tokenization and casing, and only scores of the same
+kind are comparable. Each kind therefore has its own name here, a flavour.
 """
 
 import re
@@ -20,17 +20,19 @@ from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
 from t2t_keras.extras import require_extra
 
 Edit = Callable[[Sequence[str]], list[str]]
-"""What a flavour does to text before it is scored."""
+"""Preprocesses texts before they are scored."""
 
 
 class Score(NamedTuple):
-    """A figure and how it came about.
+    """A corpus-level score and how it was computed.
 
     Attributes:
         name: A key of `FLAVOURS`.
-        value: The score: 0 to 100; of TER, 0 and up, the less the better.
-        signature: sacreBLEU's signature, which makes it comparable.
-        lengths: Of BLEU: its tokens, and its brevity penalty.
+        value: The score: 0 to 100, higher is better. For TER: 0 and up, lower is
+            better.
+        signature: sacreBLEU's signature. Scores are comparable if it is equal.
+        lengths: For BLEU: number of hypothesis and reference tokens, and the brevity
+            penalty. Empty for other scores.
     """
 
     name: str
@@ -44,14 +46,14 @@ class Score(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A system's score beside a baseline's (Koehn, 2004).
+    """Comparison of a system with a baseline (Koehn, 2004).
 
     Attributes:
         name: A key of `FLAVOURS`.
-        baseline: The baseline's score.
-        value: The system's score.
-        p_value: How likely a difference as great is by chance alone, as paired
-            bootstrap resampling estimates it.
+        baseline: Score of the baseline.
+        value: Score of the system.
+        p_value: Probability that a difference of this size occurs by chance, estimated
+            by paired bootstrap resampling.
         signature: sacreBLEU's signature.
     """
 
@@ -95,12 +97,13 @@ def _moses_split(lang: str) -> Edit:
 
 
 class _Flavour(NamedTuple):
-    """How a score is computed.
+    """Definition of a score.
 
     Attributes:
-        metric: Makes sacreBLEU's metric, given the tokenizer that suits the language.
-        editor: Makes what is done to texts of a language before that. Default none.
-        mark: What the signature says of it.
+        metric: Creates sacreBLEU's metric, given the tokenizer for the language.
+        editor: Creates the preprocessing function for a language. Default None (no
+            preprocessing).
+        mark: Name of the preprocessing in the signature.
     """
 
     metric: Callable[[str], Metric]
@@ -109,7 +112,7 @@ class _Flavour(NamedTuple):
 
 
 def _multi_bleu(_: str) -> Metric:
-    # The script of that name splits at spaces and does not smooth.
+    # Like Moses' multi-bleu script, split at spaces and do not smooth.
     return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
@@ -126,29 +129,34 @@ FLAVOURS: dict[str, _Flavour] = {
     "chrf": _Flavour(lambda _: CHRF()),
     "ter": _Flavour(lambda _: TER()),
 }
-"""The scores that there are, by name.
+"""The available scores by name.
 
-"bleu" is sacreBLEU's default, cased, with the tokenizer that `choose_tokenizer` finds
-for the language: 13a for most. "intl" is its international
-tokenization, "lc" lower-cases, "none" is for text that is tokenized already. "moses"
-is tokenized BLEU as older papers report it, after Moses' script that replaces Unicode
-punctuation; with "split" also compounds are split at
-hyphens, as in the paper's own English-German scores (Tensor2Tensor's get_ende_bleu.sh).
-"chrf" is chrF2, "ter" the translation edit rate.
+- "bleu": sacreBLEU's default, cased, with the tokenizer that `choose_tokenizer` returns
+  for the language (13a for most languages).
+- Suffix "intl": sacreBLEU's international tokenization.
+- Suffix "lc": lower-cased.
+- Suffix "none": for text that is already tokenized.
+- Suffix "moses": tokenized BLEU as in older papers, after the Moses script that
+  replaces Unicode punctuation.
+- Suffix "moses_split": also splits compounds at hyphens, as in the English-German
+  scores of the Transformer paper (Tensor2Tensor's get_ende_bleu.sh).
+- "chrf": chrF2.
+- "ter": translation edit rate.
 """
 
 
 def check_flavours(names: Sequence[str]) -> None:
-    """Makes sure that there are such scores, and what they are computed with.
+    """Checks the names of scores and the packages that they need.
 
     Raises:
-        UserError: If one is no key of `FLAVOURS`, there are none, or a package that one
-            needs is not installed.
+        UserError: If there are no names, one is not a key of `FLAVOURS`, or a required
+            package is not installed.
     """
     unknown = [name for name in names if name not in FLAVOURS]
     if unknown or not names:
         raise UserError(
-            f"Scores are {', '.join(FLAVOURS)}. Received: {', '.join(unknown) or names}"
+            f"Scores must be among {', '.join(FLAVOURS)}. Received: "
+            f"{', '.join(unknown) or names}"
         )
     if edited := [name for name in names if FLAVOURS[name].editor]:
         require_extra("moses", f"The score {edited[0]}")
@@ -157,7 +165,7 @@ def check_flavours(names: Sequence[str]) -> None:
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references) or not references:
         raise UserError(
-            "Scoring needs as many hypotheses as references, and at least one. "
+            "Scoring needs the same number of hypotheses and references, at least one. "
             f"Received: {counted(len(hypotheses), 'hypothesis', 'hypotheses')} and "
             f"{counted(len(references), 'reference')}"
         )
@@ -180,18 +188,19 @@ def score_translations(
     lang: str = "en",
     tokenizer: str = AUTO,
 ) -> list[Score]:
-    """Scores translations against one reference each.
+    """Scores hypotheses against one reference each.
 
     Args:
-        hypotheses: One translation a sentence.
-        references: As many references.
+        hypotheses: One translation per sentence.
+        references: One reference per sentence.
         names: Keys of `FLAVOURS`. Default BLEU and chrF2.
-        lang: Language code of the text, which tokenizers go by. Default "en".
-        tokenizer: Of "bleu" and "bleu_lc", as of `choose_tokenizer`. Default "auto".
+        lang: Language code of the text, used to choose tokenizers. Default "en".
+        tokenizer: Tokenizer for "bleu" and "bleu_lc"; see `choose_tokenizer`. Default
+            "auto".
 
     Raises:
-        UserError: If there are not as many references, or none, or no such score or
-            tokenizer.
+        UserError: If the numbers of hypotheses and references differ or are 0, or a
+            score or the tokenizer is unknown.
     """
     _check_lengths(hypotheses, references)
     check_flavours(names)
@@ -222,19 +231,20 @@ def compare_translations(
     samples: int = 1000,
     tokenizer: str = AUTO,
 ) -> list[Comparison]:
-    """Tells whether a system differs from a baseline by more than chance.
+    """Tests whether a system differs significantly from a baseline.
 
     Args:
-        hypotheses: The system's translations.
-        baseline: The baseline's.
-        references: The references of both.
+        hypotheses: Translations of the system.
+        baseline: Translations of the baseline.
+        references: One reference per sentence.
         names: Keys of `FLAVOURS`. Default BLEU and chrF2.
-        lang: Language code of the text, which tokenizers go by. Default "en".
-        samples: How often sentences are drawn anew. Default 1,000.
-        tokenizer: Of "bleu" and "bleu_lc", as of `choose_tokenizer`. Default "auto".
+        lang: Language code of the text, used to choose tokenizers. Default "en".
+        samples: Number of bootstrap samples. Default 1,000.
+        tokenizer: Tokenizer for "bleu" and "bleu_lc"; see `choose_tokenizer`. Default
+            "auto".
 
     Raises:
-        UserError: As of `score_translations`.
+        UserError: As in `score_translations`.
     """
     _check_lengths(hypotheses, references)
     _check_lengths(baseline, references)
@@ -253,15 +263,15 @@ def compare_translations(
         )
         signatures, results = test()
         [(key, signature)] = signatures.items()
-        # Their type has the names of systems too, which stand under another key.
-        there, here = cast(list[Any], results[key])
-        # Between equal systems there is no difference that chance could explain less.
-        p_value = here.p_value if here.score != there.score else 1.0
+        # Cast because the type also covers the names of systems, under another key.
+        base, system = cast(list[Any], results[key])
+        # Equal scores are not evidence of any difference.
+        p_value = system.p_value if system.score != base.score else 1.0
         comparisons.append(
             Comparison(
                 name,
-                there.score,
-                here.score,
+                base.score,
+                system.score,
                 p_value,
                 _signature(flavour, lang, signature),
             )
@@ -275,6 +285,6 @@ def corpus_bleu(
     lang: str = "en",
     tokenizer: str = AUTO,
 ) -> float:
-    """Returns the score "bleu" alone; see `score_translations`."""
+    """Returns the value of the score "bleu"; see `score_translations`."""
     [score] = score_translations(hypotheses, references, ["bleu"], lang, tokenizer)
     return score.value

@@ -1,8 +1,8 @@
-"""Which of sacreBLEU's tokenizers BLEU is computed with, by target language.
+"""Choice of sacreBLEU's tokenizer for BLEU by target language.
 
-BLEU counts words. 13a, the default, finds them between spaces, of which Chinese,
-Japanese, Thai and others have none: it takes each sentence for one word. sacreBLEU
-itself chooses another tokenizer for Chinese, Japanese and Korean.
+BLEU counts words. The default tokenizer, 13a, splits at spaces. Chinese, Japanese, Thai
+and other languages are written without spaces, so 13a treats a whole sentence as one
+word. For Chinese, Japanese and Korean, sacreBLEU itself uses other tokenizers.
 """
 
 import os
@@ -18,11 +18,11 @@ from sacrebleu.utils import SACREBLEU_DIR
 from t2t_keras.errors import UserError
 
 AUTO = "auto"
-"""Stands for the tokenizer that suits the language."""
+"""Choose the tokenizer by the language."""
 
 _DEFAULT = BLEU.TOKENIZER_DEFAULT
 _FALLBACK = "char"
-"""Needs nothing and tells words from nothing: for any script without spaces."""
+"""Scores characters. Needs no other package and works for scripts without spaces."""
 
 _CHINESE = "zh zho chi cmn yue lzh wuu nan hak gan hsn cn"
 _WITHOUT_SPACES = "th tha lo lao km khm my mya bur shn bo bod tib dz dzo"
@@ -32,7 +32,7 @@ _BY_LANGUAGE = {
     **dict.fromkeys(["ko", "kor"], "ko-mecab"),
     **dict.fromkeys(_WITHOUT_SPACES.split(), "flores200"),
 }
-"""ISO 639 codes of two and three letters, and what they are often mistaken for."""
+"""ISO 639 codes of two and three letters, and common wrong codes."""
 
 _BY_SCRIPT = {
     **dict.fromkeys(["hans", "hant", "hani"], "zh"),
@@ -40,19 +40,19 @@ _BY_SCRIPT = {
     **dict.fromkeys(["kore", "hang"], "ko-mecab"),
     **dict.fromkeys(["thai", "laoo", "khmr", "mymr", "tibt"], "flores200"),
 }
-"""ISO 15924 codes, in lower case. All other scripts divide words by spaces."""
+"""ISO 15924 codes in lower case. All other scripts separate words by spaces."""
 
 _NAMES_WITHOUT_SPACES = re.compile("CJK|HIRAGANA|KATAKANA|THAI|LAO|KHMER|MYANMAR|TIBET")
-_LOOKED_AT = 100
+_SAMPLE_LINES = 100
 
 
 class TokenizerChoice(NamedTuple):
-    """A tokenizer of sacreBLEU.
+    """A chosen tokenizer.
 
     Attributes:
-        name: sacreBLEU's name of it.
-        note: What to tell the user: that it stands in for one that is not installed, or
-            does not suit the text. Empty if all is well.
+        name: Name of the tokenizer in sacreBLEU.
+        note: Warning for the user if it replaces one that is not installed, or if it
+            does not suit the text. Otherwise empty.
     """
 
     name: str
@@ -62,28 +62,27 @@ class TokenizerChoice(NamedTuple):
 def choose_tokenizer(
     lang: str, wanted: str = AUTO, references: Sequence[str] = ()
 ) -> TokenizerChoice:
-    """Chooses the tokenizer that BLEU is computed with.
+    """Chooses the tokenizer for BLEU.
 
     Args:
-        lang: The target language's code, such as "zh", "zh-CN", "zho_Hans" or "jpn".
-            Where it names a script, the script decides.
-        wanted: sacreBLEU's name of a tokenizer, or "auto" for the one that suits the
-            language: zh, ja-mecab, ko-mecab; flores200 for other languages written
-            without spaces, if its model is on this machine; char if it or MeCab is
-            not; 13a for all others. Default "auto".
-        references: Text of that language to check the choice by. Default none.
+        lang: Code of the target language, such as "zh", "zh-CN", "zho_Hans" or "jpn".
+            If it contains a script, the script decides.
+        wanted: Name of a tokenizer in sacreBLEU, or "auto" to choose by language: zh,
+            ja-mecab or ko-mecab; flores200 for other languages written without spaces,
+            if its model is on this machine; char if that model or MeCab is missing; 13a
+            for all other languages. Default "auto".
+        references: References to check whether the tokenizer suits them. Default none.
 
     Raises:
-        UserError: If there is no such tokenizer, or it is wanted by name and cannot
-            be loaded.
+        UserError: If `wanted` is unknown, or is not "auto" and cannot be loaded.
     """
     if wanted != AUTO:
         if wanted not in BLEU.TOKENIZERS:
             raise UserError(
-                f"BLEU tokenizers are {AUTO}, {', '.join(BLEU.TOKENIZERS)}. Received: "
-                f"{wanted!r}"
+                f"The BLEU tokenizer must be one of {AUTO}, "
+                f"{', '.join(BLEU.TOKENIZERS)}. Received: {wanted!r}"
             )
-        if reason := _why_not(wanted):
+        if reason := _load_error(wanted):
             raise UserError(f"The BLEU tokenizer {wanted} cannot be used: {reason}")
         return TokenizerChoice(wanted, _mismatch(wanted, references))
     best = _tokenizer_of(lang)
@@ -92,7 +91,7 @@ def choose_tokenizer(
             f"its model is not on this machine. --bleu_tokenizer={best} downloads it."
         )
     else:
-        reason = _why_not(best)
+        reason = _load_error(best)
     if not reason:
         return TokenizerChoice(best, _mismatch(best, references))
     return TokenizerChoice(
@@ -103,7 +102,7 @@ def choose_tokenizer(
 
 
 def _tokenizer_of(lang: str) -> str:
-    """Returns the best tokenizer for a language, whether it is installed or not."""
+    """Returns the best tokenizer for a language, even if it is not installed."""
     language, *subtags = re.split(r"[^a-z0-9]+", lang.strip().lower())
     for subtag in subtags:
         if len(subtag) == 4 and subtag.isalpha():
@@ -112,10 +111,10 @@ def _tokenizer_of(lang: str) -> str:
 
 
 def _mismatch(tokenizer: str, references: Sequence[str]) -> str:
-    """Says so if a tokenizer looks for spaces in text that is written without."""
+    """Returns a warning if a tokenizer needs spaces that the text does not have."""
     if tokenizer not in (_DEFAULT, "intl"):
         return ""
-    sample = "".join(references[:_LOOKED_AT])
+    sample = "".join(references[:_SAMPLE_LINES])
     letters = [character for character in sample if character.isalpha()]
     unspaced = sum(
         bool(_NAMES_WITHOUT_SPACES.match(unicodedata.name(character, "")))
@@ -125,8 +124,8 @@ def _mismatch(tokenizer: str, references: Sequence[str]) -> str:
         return ""
     return (
         f"The BLEU tokenizer {tokenizer} expects spaces between words, and the "
-        "references have none: this BLEU is meaningless. Set --target_lang (of "
-        "t2t-prepare, for a model) or --bleu_tokenizer."
+        "references have none, so this BLEU is meaningless. Set --target_lang (for a "
+        "model: in t2t-prepare) or --bleu_tokenizer."
     )
 
 
@@ -136,11 +135,11 @@ def _is_downloaded(tokenizer: str) -> bool:
     return os.path.isfile(path) and os.path.getsize(path) > 0
 
 
-def _why_not(tokenizer: str) -> str:
-    """Returns why a tokenizer cannot be loaded, or an empty string."""
+def _load_error(tokenizer: str) -> str:
+    """Returns why a tokenizer cannot be loaded, or an empty string if it can."""
     try:
         BLEU(tokenize=tokenizer)
-    # What is raised, and by whom, depends on what is missing; downloads may exit.
+    # The exception depends on what is missing, and a failed download may call exit.
     except (Exception, SystemExit) as error:
         if tokenizer.endswith("-mecab"):
             extra = f'"sacrebleu[{tokenizer.removesuffix("-mecab")}]"'

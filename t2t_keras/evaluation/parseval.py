@@ -1,8 +1,8 @@
-"""Labelled bracketing precision, recall and F1, by evalb's usual rules.
+"""Labelled bracketing precision, recall and F1 (Black et al., 1991).
 
-Black et al. (1991) for the measure; the rules are those of the file COLLINS.prm that
-comes with Sekine and Collins' evalb, which published parsing figures follow: brackets
-around the whole sentence and punctuation do not count, and PRT counts as ADVP.
+The rules are those of the file COLLINS.prm of evalb by Sekine and Collins, which
+published parsing scores use: the top bracket and punctuation are ignored, and PRT
+counts as ADVP.
 """
 
 import collections
@@ -18,14 +18,14 @@ _EQUAL_LABELS = {"PRT": "ADVP"}
 
 
 class BracketScore(NamedTuple):
-    """How the brackets of parsed sentences agree with an annotator's.
+    """Agreement of the brackets of a parser with those of an annotator.
 
     Attributes:
-        sentences: How many sentences.
-        exact: How many of them have all brackets right and none beyond.
-        matched: Brackets of both.
-        parsed: Brackets of the parser.
-        gold: Brackets of the annotator.
+        sentences: Number of sentences.
+        exact: Number of sentences whose brackets match exactly.
+        matched: Number of brackets found in both.
+        parsed: Number of brackets of the parser.
+        gold: Number of brackets of the annotator.
     """
 
     sentences: int
@@ -36,17 +36,17 @@ class BracketScore(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """Share of the parser's brackets that are right, in percent."""
+        """Percentage of the parser's brackets that are correct."""
         return 100 * self.matched / max(self.parsed, 1)
 
     @property
     def recall(self) -> float:
-        """Share of the annotator's brackets that were found, in percent."""
+        """Percentage of the annotator's brackets that the parser found."""
         return 100 * self.matched / max(self.gold, 1)
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall, in percent."""
+        """Harmonic mean of precision and recall, in percent."""
         return 200 * self.matched / max(self.parsed + self.gold, 1)
 
     def __str__(self) -> str:
@@ -58,29 +58,29 @@ class BracketScore(NamedTuple):
 
 
 def score_brackets(gold: Iterable[Tree], parsed: Iterable[Tree]) -> BracketScore:
-    """Compares trees.
+    """Compares parsed trees with annotated ones.
 
-    Which words are punctuation is what the annotator's parts of speech say.
+    The annotator's parts of speech determine which words are punctuation.
 
     Args:
         gold: Simplified trees of an annotator.
-        parsed: A parser's trees over the same words, in the same order.
+        parsed: Trees of a parser over the same words, in the same order.
 
     Raises:
-        UserError: If there are not as many of both, or none, or two trees are not
-            over the same words, which evalb would count as an error and leave out.
+        UserError: If the numbers of trees differ or are 0, or two corresponding trees
+            have different words. (evalb counts such a pair as an error and skips it.)
     """
     gold, parsed = list(gold), list(parsed)
     if len(gold) != len(parsed) or not gold:
         raise UserError(
-            "Scoring needs as many parsed as annotated trees, and at least one. "
-            f"Received: {len(parsed)} and {len(gold)}"
+            "Scoring needs the same number of parsed and annotated trees, at least "
+            f"one. Received: {len(parsed)} and {len(gold)}"
         )
     sums: collections.Counter[str] = collections.Counter()
     for number, (right, found) in enumerate(zip(gold, parsed, strict=True), 1):
         if right.words() != found.words():
             raise UserError(
-                f"The trees of sentence {number} are over different words: "
+                f"The trees of sentence {number} have different words: "
                 f"{' '.join(found.words())!r} and {' '.join(right.words())!r}"
             )
         skip = [leaf.label in _PUNCTUATION for leaf in right.leaves()]

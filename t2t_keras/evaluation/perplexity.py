@@ -8,16 +8,16 @@ from t2t_keras.counted import counted
 
 
 class Perplexity(NamedTuple):
-    """How surprised a model is at given translations.
+    """Perplexity of a model on given translations.
 
-    The paper's perplexities (Table 3) are per token, and comparable only under one
-    vocabulary; those per word are comparable across vocabularies. The end of a
-    sentence counts as a token, and as a word.
+    The paper's perplexities (Table 3) are per token and comparable only for the same
+    vocabulary. Perplexities per word are comparable across vocabularies. EOS counts as
+    a token and as a word.
 
     Attributes:
         nll: Negative log-likelihood of all translations, in nats.
-        tokens: Their tokens.
-        words: Their words, which are what spaces divide.
+        tokens: Number of tokens.
+        words: Number of words, separated by white space.
     """
 
     nll: float
@@ -28,12 +28,12 @@ class Perplexity(NamedTuple):
     def of(
         cls, texts: Iterable[str], token_scores: Iterable[Sequence[float]]
     ) -> "Perplexity":
-        """Sums up over translations.
+        """Computes the sums over translations.
 
         Args:
             texts: The translations.
-            token_scores: The log-probability of each of their tokens, the end's last;
-                a translation without any is left out.
+            token_scores: Log-probabilities of the tokens of each translation,
+                including EOS. A translation without scores is skipped.
         """
         nll, tokens, words = 0.0, 0, 0
         for text, scores in zip(texts, token_scores, strict=True):
@@ -45,12 +45,12 @@ class Perplexity(NamedTuple):
 
     @property
     def per_token(self) -> float | None:
-        """E to the mean negative log-likelihood of a token; None without any."""
+        """exp(nll / tokens), or None without tokens."""
         return _exp_mean(self.nll, self.tokens)
 
     @property
     def per_word(self) -> float | None:
-        """E to the mean negative log-likelihood of a word; None without any."""
+        """exp(nll / words), or None without words."""
         return _exp_mean(self.nll, self.words)
 
     def __str__(self) -> str:
@@ -59,10 +59,10 @@ class Perplexity(NamedTuple):
         return (
             f"perplexity {self.per_token:.2f} per token, {self.per_word:.2f} per word  "
             f"({counted(self.tokens, 'token')} and {counted(self.words, 'word')} of "
-            "the references, ends included)"
+            "the references, including EOS)"
         )
 
 
 def _exp_mean(nll: float, number: int) -> float | None:
-    # Of a model that is all wrong, near the greatest float rather than an overflow.
+    # Limit the exponent, so that a useless model does not cause an overflow.
     return math.exp(min(nll / number, 700.0)) if number else None

@@ -1,4 +1,4 @@
-"""Scores agree with sacreBLEU's own command and refuse unequal files."""
+"""Tests of translation scores against the sacreBLEU command."""
 
 import json
 import re
@@ -19,7 +19,7 @@ REFERENCES = ["the cat sat on a mat .", "there is a big dog", "we are going home
 
 
 def sacrebleu(tmp_path, *arguments):
-    """Returns what the command prints of a metric."""
+    """Returns the output of the sacreBLEU command for a metric."""
     (tmp_path / "hypotheses").write_text("\n".join(HYPOTHESES) + "\n")
     (tmp_path / "references").write_text("\n".join(REFERENCES) + "\n")
     command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "references")]
@@ -40,7 +40,7 @@ def sacrebleu(tmp_path, *arguments):
         ("ter", ["-m", "ter"]),
     ],
 )
-def test_scores_are_those_of_the_sacrebleu_command(tmp_path, name, arguments):
+def test_scores_match_the_sacrebleu_command(tmp_path, name, arguments):
     expected = sacrebleu(tmp_path, *arguments)
     [score] = score_translations(HYPOTHESES, REFERENCES, [name])
     assert score.value == pytest.approx(expected["score"], abs=1e-5)
@@ -54,7 +54,7 @@ def test_scores_are_those_of_the_sacrebleu_command(tmp_path, name, arguments):
     assert str(score) == shown
 
 
-def test_tokenized_bleu_is_that_of_text_as_the_moses_script_splits_it():
+def test_tokenized_bleu_matches_text_tokenized_by_moses():
     hypotheses = ["Der Rot-Kreuz-Helfer (Ulm) kam, z.B. heute."]
     references = ["Der Rot-Kreuz-Mann (Ulm) kam, z.B. gestern."]
     split = [
@@ -73,7 +73,7 @@ def test_tokenized_bleu_is_that_of_text_as_the_moses_script_splits_it():
         assert "-de-" in score.signature
 
 
-def test_a_difference_is_told_from_chance():
+def test_p_value_separates_real_from_random_differences():
     texts = [f"a line with the number {n} and {n + 1} in it" for n in range(60)]
 
     def worse(share, first):
@@ -96,7 +96,7 @@ def test_equal_texts_score_100():
     assert corpus_bleu(REFERENCES, REFERENCES) == pytest.approx(100)
 
 
-def test_unequal_numbers_and_unknown_scores_are_refused():
+def test_unequal_lengths_and_unknown_scores_are_rejected():
     with pytest.raises(ValueError, match="2 hypotheses and 3 references"):
         corpus_bleu(HYPOTHESES[:2], REFERENCES)
     with pytest.raises(ValueError, match="at least one"):

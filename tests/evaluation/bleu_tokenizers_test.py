@@ -1,4 +1,4 @@
-"""The tokenizer of BLEU follows from the target language."""
+"""Tests of the choice of BLEU's tokenizer by target language."""
 
 import sys
 
@@ -10,7 +10,7 @@ from t2t_keras.evaluation import bleu_tokenizers
 from t2t_keras.evaluation.bleu import compare_translations, score_translations
 from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
 
-# Two lines that differ by one character each.
+# Hypotheses and references that differ by one or two characters.
 NEARLY_EQUAL = {
     "zh": (
         ["我今天去学校了。", "他喜欢吃苹果和香蕉。"],
@@ -33,7 +33,7 @@ NEARLY_EQUAL = {
 
 @pytest.fixture
 def all_installed(monkeypatch):
-    monkeypatch.setattr(bleu_tokenizers, "_why_not", lambda tokenizer: "")
+    monkeypatch.setattr(bleu_tokenizers, "_load_error", lambda tokenizer: "")
     monkeypatch.setattr(bleu_tokenizers, "_is_downloaded", lambda tokenizer: True)
 
 
@@ -55,12 +55,12 @@ def none_installed(monkeypatch, tmp_path):
         ("13a", "en de fr trees vi zh_Latn sr-Latn ru_Cyrl ace_Arab kr"),
     ],
 )
-def test_every_form_of_a_language_code_leads_to_its_tokenizer(tokenizer, codes):
+def test_language_codes_map_to_their_tokenizers(tokenizer, codes):
     chosen = {code: choose_tokenizer(code) for code in codes.split()}
     assert chosen == dict.fromkeys(chosen, (tokenizer, ""))
 
 
-def test_chinese_is_scored_as_by_sacrebleu():
+def test_chinese_score_matches_sacrebleu():
     hypotheses, references = NEARLY_EQUAL["zh"]
     scores = score_translations(hypotheses, references, ["bleu", "bleu_lc"], "zho_Hans")
     for score, lowercase in zip(scores, (False, True), strict=True):
@@ -78,7 +78,7 @@ def test_chinese_is_scored_as_by_sacrebleu():
 
 @pytest.mark.usefixtures("none_installed")
 @pytest.mark.parametrize("lang", NEARLY_EQUAL)
-def test_nearly_equal_lines_score_high_without_further_packages(lang):
+def test_nearly_equal_lines_score_high_without_optional_packages(lang):
     hypotheses, references = NEARLY_EQUAL[lang]
     [score] = score_translations(hypotheses, references, ["bleu"], lang)
     assert score.value > 60
@@ -94,7 +94,7 @@ def test_nearly_equal_lines_score_high_without_further_packages(lang):
         ("th", "flores200", "--bleu_tokenizer=flores200 downloads it."),
     ],
 )
-def test_the_note_on_a_fallback_says_what_to_install(lang, best, remedy):
+def test_fallback_note_names_the_package_to_install(lang, best, remedy):
     chosen = choose_tokenizer(lang)
     assert chosen.name == "char"
     assert f"not over the words of {best}: " in chosen.note
@@ -103,7 +103,7 @@ def test_the_note_on_a_fallback_says_what_to_install(lang, best, remedy):
 
 
 @pytest.mark.usefixtures("none_installed")
-def test_a_tokenizer_wanted_by_name_is_used_or_refused():
+def test_tokenizer_given_by_name_is_used_or_rejected():
     assert choose_tokenizer("zh", "char") == ("char", "")
     assert choose_tokenizer("de", "zh") == ("zh", "")
     with pytest.raises(ValueError, match=r"ja-mecab cannot be used: .*sacrebleu\[ja\]"):
@@ -112,7 +112,7 @@ def test_a_tokenizer_wanted_by_name_is_used_or_refused():
         choose_tokenizer("ja", "mecab")
 
 
-def test_text_without_spaces_is_no_text_for_13a():
+def test_text_without_spaces_causes_a_warning_for_13a():
     chinese = NEARLY_EQUAL["zh"][1]
     assert "meaningless" in choose_tokenizer("de", references=chinese).note
     assert "meaningless" in choose_tokenizer("zh", "13a", chinese).note

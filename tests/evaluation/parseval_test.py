@@ -1,4 +1,4 @@
-"""Bracket scores: evalb's rules by hand, and agreement with a published evaluator."""
+"""Tests of bracket scores against hand-computed values and PYEVALB."""
 
 import random
 import sys
@@ -16,7 +16,7 @@ LABELS = ["S", "NP", "VP", "PP", "ADVP", "PRT", "ADJP"]
 
 
 def tree(label, *children):
-    """Returns a constituent; a child may be a text "TAG/word", or "word" alone."""
+    """Returns a constituent. Children may be strings, "TAG/word" or "word"."""
     parts = []
     for child in children:
         if isinstance(child, str):
@@ -27,16 +27,16 @@ def tree(label, *children):
 
 
 def scored(gold, parsed):
-    """Returns how many brackets match, were parsed, are annotated."""
+    """Returns the numbers of matched, parsed and annotated brackets."""
     score = score_brackets([gold], [parsed])
     return score.matched, score.parsed, score.gold
 
 
-def test_scores_by_hand():
+def test_scores_equal_hand_computed_values():
     gold = tree("S", tree("NP", "a"), tree("VP", "b", tree("NP", "c", "d")))
     near = tree("S", tree("NP", "a"), tree("VP", "b", "c", tree("PP", "d")))
     score = score_brackets([gold, gold], [near, gold])
-    # S, NP and VP are found, the lower NP is not, and PP is wrong.
+    # S, the upper NP and VP match. The lower NP is missing and PP is wrong.
     assert score == (2, 1, 3 + 4, 4 + 4, 4 + 4)
     assert score.precision == score.recall == score.f1 == pytest.approx(87.5)
     flat = tree("S", "a", "b", "c", "d")
@@ -62,13 +62,13 @@ def test_scores_by_hand():
             tree("S", "``/``", tree("NP", "a"), "''/''", ":/--", "b"),
             tree("S", "``", tree("NP", "a", "''", "--"), "b"),
             (2, 2, 2),
-            id="the annotator's tags tell what punctuation is",
+            id="the annotator's tags define punctuation",
         ),
         pytest.param(
             tree("S", tree("NP", "a"), "NN/,", "b"),
             tree("S", tree("NP", "a", ",/,"), "b"),
             (1, 2, 2),
-            id="a comma of another tag is a word",
+            id="a comma with another tag is a word",
         ),
         pytest.param(
             tree("S", "a", tree("PRN", ":/--", ",/,"), "b"),
@@ -92,13 +92,13 @@ def test_scores_by_hand():
             tree("TOP", tree("S", "a"), tree("S", "b")),
             tree("TOP", tree("TOP", tree("S", "a"), "b")),
             (1, 1, 2),
-            id="TOP is no constituent",
+            id="TOP is not a constituent",
         ),
         pytest.param(
             tree("NP", tree("NP", tree("NP", "a"))),
             tree("NP", tree("NP", "a")),
             (2, 2, 3),
-            id="each of equal brackets counts",
+            id="equal brackets are counted separately",
         ),
         pytest.param(
             tree("S", tree("VP", "a")),
@@ -114,13 +114,13 @@ def test_scores_by_hand():
         ),
     ],
 )
-def test_the_rules_of_collins(gold, parsed, expected):
+def test_rules_of_collins_prm(gold, parsed, expected):
     assert scored(gold, parsed) == expected
     exact = score_brackets([gold], [parsed]).exact
     assert exact == (len(set(expected)) == 1)
 
 
-def test_trees_without_brackets_score_nothing():
+def test_trees_without_matching_brackets_score_zero():
     word = tree("TOP", "UH/yes")
     assert score_brackets([word], [word]) == (1, 1, 0, 0, 0)
     assert score_brackets([word], [word]).f1 == 0
@@ -138,14 +138,14 @@ def test_trees_without_brackets_score_nothing():
         (
             [tree("S", "a"), tree("S", "a", "b")],
             [tree("S", "a"), tree("S", "a")],
-            "sentence 2 are over different words: 'a' and 'a b'",
+            "sentence 2 have different words: 'a' and 'a b'",
         ),
         ([tree("S", "a", "b")], [tree("S", "b", "a")], "sentence 1 .*'b a' and 'a b'"),
-        # evalb drops punctuation first; whoever lost a comma has lost a word, too.
+        # evalb drops punctuation before it compares words; here a comma is a word.
         ([tree("S", "a", ",/,")], [tree("S", "a")], "different words: 'a' and 'a ,'"),
     ],
 )
-def test_trees_that_cannot_be_compared_are_refused(gold, parsed, message):
+def test_trees_that_cannot_be_compared_are_rejected(gold, parsed, message):
     with pytest.raises(ValueError, match=message):
         score_brackets(gold, parsed)
 
@@ -166,7 +166,7 @@ def random_tree(draw, leaves):
 
 
 def perturbed(draw, node, is_top=True):
-    """Returns a tree with some labels changed, brackets taken away and added."""
+    """Returns a tree with some labels changed and some brackets removed or added."""
     if node.word is not None:
         return [node]
     children = [part for c in node.children for part in perturbed(draw, c, False)]
@@ -180,11 +180,11 @@ def perturbed(draw, node, is_top=True):
 
 
 def for_pyevalb(node, skip):
-    """Writes a tree as PYEVALB, which has none of the rules, needs it.
+    """Returns a tree as input for PYEVALB, with the rules of COLLINS.prm applied.
 
     Args:
         node: The tree.
-        skip: Iterates over the words: whether each is punctuation.
+        skip: Iterator over the words: whether each is punctuation.
     """
     if node.word is not None:
         return "" if next(skip) else f"(X {node.word})"
@@ -193,10 +193,10 @@ def for_pyevalb(node, skip):
     return f"({label} {inside})" if inside else ""
 
 
-def agrees(gold, parsed):
-    """Checks our sums and scores against PYEVALB's; returns how many were compared.
+def check_against_pyevalb(gold, parsed):
+    """Asserts that our scores equal PYEVALB's and returns the number of trees compared.
 
-    It counts equal brackets once, so trees with such are left out.
+    PYEVALB counts equal brackets once, so trees with equal brackets are skipped.
     """
     pairs, results = [], []
     for right, found in zip(gold, parsed, strict=True):
@@ -223,7 +223,7 @@ def agrees(gold, parsed):
     return len(pairs)
 
 
-def test_random_trees_score_as_by_pyevalb():
+def test_scores_of_random_trees_match_pyevalb():
     draw = random.Random(0)
     gold, parsed = [], []
     for _ in range(400):
@@ -232,20 +232,20 @@ def test_random_trees_score_as_by_pyevalb():
         gold.append(random_tree(draw, leaves))
         parsed += perturbed(draw, gold[-1])
     assert [len(each.words()) for each in gold] == [len(p.words()) for p in parsed]
-    assert agrees(gold, parsed) > 150
+    assert check_against_pyevalb(gold, parsed) > 150
 
 
 @pytest.mark.skipif(not TREEBANK.exists(), reason="needs shared/data/treebank")
-def test_real_trees_score_as_by_pyevalb():
+def test_scores_of_real_trees_match_pyevalb():
     draw = random.Random(0)
     gold = [simplify(each) for each in read_trees(TREEBANK / "dev.mrg.gz")]
     score = score_brackets(gold, gold)
     assert score.exact == score.sentences == len(gold)
     assert score.precision == score.recall == score.f1 == 100
-    # What counts is less than there is: brackets around punctuation are left out.
+    # Brackets around punctuation are not counted.
     assert 0 < score.gold <= sum(len(brackets(each)) for each in gold)
     parsed = [found for each in gold for found in perturbed(draw, each)]
-    assert agrees(gold, parsed) > 100
+    assert check_against_pyevalb(gold, parsed) > 100
 
 
 if __name__ == "__main__":

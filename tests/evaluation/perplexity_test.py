@@ -1,4 +1,4 @@
-"""Perplexity per token and per word, by hand."""
+"""Tests of perplexity per token and per word."""
 
 import math
 import sys
@@ -8,7 +8,7 @@ import pytest
 from t2t_keras.evaluation.perplexity import Perplexity
 
 
-def test_ends_count_and_what_was_not_scored_does_not():
+def test_perplexity_counts_eos_and_skips_unscored_translations():
     half, quarter = math.log(0.5), math.log(0.25)
     found = Perplexity.of(
         ["a bc", "", "d"], [[half, quarter, quarter, half], [], [half, half]]

@@ -159,7 +159,7 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
         ),
         (
             ["--parsed={0}/other", "--trees={0}/dev.mrg"],
-            "The trees of sentence 2 are over different words",
+            "The trees of sentence 2 have different words",
         ),
         (["--model_dir={0}/no"], "{0}/no holds no model"),
         (
