@@ -1,4 +1,4 @@
-"""What every head of a model attends to in one sentence and its translation."""
+"""Attention weights of every head for a sentence and its translation."""
 
 import contextlib
 import itertools
@@ -20,19 +20,20 @@ KINDS = {
     "decoder": "Decoder self-attention",
     "cross": "Encoder-decoder attention",
 }
-"""The three uses of attention (section 3.2.3) and what they are called."""
+"""Titles of the three uses of attention (section 3.2.3)."""
 MAX_TOKENS = 128
-"""The longest side that `attention_maps` looks at: a longer one cannot be drawn."""
+"""Maximum number of tokens on either side. Longer sentences cannot be drawn."""
 
 
 class AttentionMap(NamedTuple):
-    """What one layer does, all float32 and of one sentence.
+    """Attention of one layer for one sentence. All arrays are float32.
 
     Attributes:
         kind: A key of `KINDS`.
-        layer: Number of the layer, from 0.
-        query_tokens: The tokens that attend; the decoder's begin with its start.
-        key_tokens: The tokens that are attended to.
+        layer: Index of the layer, from 0.
+        query_tokens: Tokens that attend. In the decoder they start with the start
+            token.
+        key_tokens: Tokens that are attended to.
         query: `[heads, query, d_k]`.
         key: `[heads, key, d_k]`.
         value: `[heads, key, d_v]`.
@@ -52,20 +53,20 @@ class AttentionMap(NamedTuple):
 def attention_maps(
     model: Transformer, tokenizers: TokenizerPair, source: str, target: str
 ) -> list[AttentionMap]:
-    """Runs a model on a pair and notes what its attention computes.
+    """Runs a model on a sentence pair and records its attention.
 
     Args:
-        model: A model.
-        tokenizers: Those that it was trained with.
-        source: A sentence.
-        target: A translation of it.
+        model: The model.
+        tokenizers: The tokenizers of the model.
+        source: The sentence.
+        target: Its translation.
 
     Returns:
-        A map of each layer, by kind as in `KINDS`, then by layer.
+        One map per layer, ordered by kind as in `KINDS`, then by layer.
 
     Raises:
-        UserError: If a side has no tokens, or more than `MAX_TOKENS`.
-        FloatingPointError: If the model computes numbers that are not finite.
+        UserError: If a side has no tokens or more than `MAX_TOKENS`.
+        FloatingPointError: If the model computes non-finite numbers.
     """
     source_ids = [*_ids(tokenizers.source, source, "The sentence"), EOS_ID]
     target_ids = [BOS_ID, *_ids(tokenizers.target, target, "The translation")]
@@ -73,20 +74,20 @@ def attention_maps(
         tokenizers.source.pieces(),
         tokenizers.target.pieces(),
     )
-    heard = [source_pieces[i] for i in source_ids]
-    said = [target_pieces[i] for i in target_ids]
+    source_tokens = [source_pieces[i] for i in source_ids]
+    target_tokens = [target_pieces[i] for i in target_ids]
     attentions = {
         "encoder": [layer.self_attention for layer in model.encoder.layers],
         "decoder": [layer.self_attention for layer in model.decoder.layers],
         "cross": [layer.cross_attention for layer in model.decoder.layers],
     }
     tokens = {
-        "encoder": (heard, heard),
-        "decoder": (said, said),
-        "cross": (said, heard),
+        "encoder": (source_tokens, source_tokens),
+        "decoder": (target_tokens, target_tokens),
+        "cross": (target_tokens, source_tokens),
     }
-    everywhere = [attention for kind in KINDS for attention in attentions[kind]]
-    with _recorded(everywhere) as seen:
+    all_layers = [attention for kind in KINDS for attention in attentions[kind]]
+    with _recorded(all_layers) as seen:
         logits = model(
             {"source": tf.constant([source_ids]), "target": tf.constant([target_ids])}
         )
@@ -116,7 +117,7 @@ def _ids(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
 def _recorded(
     layers: Sequence[MultiHeadAttention],
 ) -> Iterator[dict[int, list[np.ndarray]]]:
-    """Notes the queries, keys, values and weights of layers, by the layer's id."""
+    """Records queries, keys, values and weights of layers, keyed by `id(layer)`."""
     seen: dict[int, list[np.ndarray]] = {}
 
     def record(layer: MultiHeadAttention) -> Callable[..., Any]:
@@ -137,4 +138,4 @@ def _recorded(
         yield seen
     finally:
         for layer in layers:
-            del layer.attend  # The class's own is back.
+            del layer.attend  # Restores the method of the class.

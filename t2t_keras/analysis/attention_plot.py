@@ -1,4 +1,4 @@
-"""Draws attention: lines between words as in the paper's figures 3 to 5, heat maps."""
+"""Plots of attention: heat maps, and lines as in figures 3 to 5 of the paper."""
 
 import colorsys
 import warnings
@@ -10,17 +10,17 @@ from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
 from t2t_keras.extras import require_extra
 from t2t_keras.files import atomic_writer
 
-_LEAST_WEIGHT = 0.01
-# A dollar sign is a token like others, and begins no formula.
+_MIN_WEIGHT = 0.01
+# A dollar sign is an ordinary token, not the start of a formula.
 _WORDS = {"fontsize": 8, "parse_math": False}
 _LABELS = {"fontsize": 7, "parse_math": False}
 
 
 def head_colours(heads: int) -> list[str]:
-    """Returns a colour for each head, "#rrggbb", as far from each other as they go."""
+    """Returns a distinct colour "#rrggbb" for each head."""
     colours = []
     for head in range(heads):
-        # Neighbours differ in lightness too.
+        # Neighbours also differ in lightness.
         lightness = (0.33, 0.45)[head % 2]
         parts = colorsys.hls_to_rgb(head / heads, lightness, 0.75)
         colours.append("#" + "".join(f"{round(255 * part):02x}" for part in parts))
@@ -28,13 +28,14 @@ def head_colours(heads: int) -> list[str]:
 
 
 def draw_lines(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
-    """Draws words left and right, and lines between them: all heads, then each.
+    """Draws attention as lines between words, for all heads and for each head.
 
-    The left words attend to the right ones. A line's opacity is its weight.
+    The words on the left attend to the words on the right. The opacity of a line is
+    its weight.
 
     Args:
-        attention: A layer's attention.
-        paths: Files to write, by their endings .svg or .png.
+        attention: Attention of a layer.
+        paths: Files to write. The extension, .svg or .png, selects the format.
 
     Raises:
         MissingExtra: If matplotlib is not installed.
@@ -59,7 +60,7 @@ def draw_lines(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
             for row in range(rows):
                 for column in range(columns):
                     weight = float(attention.weights[head, row, column])
-                    if weight >= _LEAST_WEIGHT:
+                    if weight >= _MIN_WEIGHT:
                         lines.append([(0, row), (1, column)])
                         tints.append(to_rgba(colours[head], min(weight, 1)))
         panel.add_collection(LineCollection(lines, colors=tints, linewidths=1.6))
@@ -74,11 +75,11 @@ def draw_lines(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
 
 
 def draw_heat_maps(attention: AttentionMap, paths: Sequence[str | Path]) -> None:
-    """Draws each head's weights: a row for each word that attends.
+    """Draws the weights of each head as a heat map, one row per query token.
 
     Args:
-        attention: A layer's attention.
-        paths: Files to write, by their endings .svg or .png.
+        attention: Attention of a layer.
+        paths: Files to write. The extension, .svg or .png, selects the format.
 
     Raises:
         MissingExtra: If matplotlib is not installed.
@@ -103,16 +104,16 @@ def draw_heat_maps(attention: AttentionMap, paths: Sequence[str | Path]) -> None
 def _panels(
     attention: AttentionMap,
     number: int,
-    most_columns: int,
+    max_columns: int,
     width: float,
     height: float,
     share: bool = False,
 ) -> tuple[Any, list[Any]]:
-    """Returns a figure and so many panels of it, of a size in inches, in rows."""
+    """Returns a figure and `number` panels in rows. Sizes are in inches."""
     require_extra("visualize", "Drawing")
     from matplotlib.figure import Figure
 
-    columns = min(most_columns, number)
+    columns = min(max_columns, number)
     rows = -(-number // columns)
     figure = Figure(
         figsize=(columns * width + 0.9, rows * height + 0.5), layout="constrained"
@@ -130,9 +131,9 @@ def _panels(
 def _save(figure: Any, paths: Sequence[str | Path]) -> None:
     from matplotlib import rc_context
 
-    # Text stays text, in whatever fonts the viewer has.
+    # Keep text as text, to be displayed in the fonts of the viewer.
     with rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
-        # The fonts at hand may lack a script; SVG and the page do not depend on them.
+        # Installed fonts may lack a script. SVG and the page do not depend on them.
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         for path in paths:
             with atomic_writer(path) as file:

@@ -1,4 +1,4 @@
-"""Draws time against length beside the complexities of Table 1."""
+"""Plots of layer times against length, with the complexities of Table 1."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from t2t_keras.extras import require_extra
 from t2t_keras.files import atomic_writer
 
 COLOURS = ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#e69f00")
-"""Told apart by the colour-blind too (Okabe and Ito, 2008)."""
+"""Colours suitable for colour-blind readers (Okabe and Ito, 2008)."""
 
 _COLUMNS = 3
 _SELF_ATTENTION = "self-attention"
@@ -18,16 +18,16 @@ _SELF_ATTENTION = "self-attention"
 def draw_complexity(
     measurements: Sequence[Measurement], paths: Sequence[str | Path]
 ) -> None:
-    """Draws a panel of times for each size, and one of where the curves cross.
+    """Draws a panel of times for each size and a panel of crossover points.
 
-    Each dashed line begins where its layer's curve ends and runs back to smaller
-    lengths as Table 1 says, so that where both part, something else than the stated
-    work takes time. The last panel has the length from which on self-attention is
-    slower than each other layer, against the size.
+    A dashed line starts at the last point of a curve and follows the complexity of
+    Table 1 back to smaller lengths. Where it departs from the curve, other work than
+    the stated operations dominates. The last panel shows, for each size, the length
+    from which self-attention is slower than each other layer.
 
     Args:
-        measurements: Of several lengths, and one or more sizes.
-        paths: Files to write, by their endings .svg or .png.
+        measurements: Measurements of several lengths and one or more sizes.
+        paths: Files to write. The extension, .svg or .png, selects the format.
 
     Raises:
         MissingExtra: If matplotlib is not installed.
@@ -51,7 +51,7 @@ def draw_complexity(
         panel.remove()
     for panel, d in zip(panels, sizes, strict=False):
         _draw_times(panel, d, lengths, {name: curves[name, d] for name in LAYERS})
-        # Alike for all sizes; the dashed lines may leave below.
+        # The same range for all sizes. Dashed lines may be cut off below.
         panel.set_ylim(0.7 * min(times.values()), 1.4 * max(times.values()))
     _draw_crossovers(panels[len(sizes)], sizes, lengths, curves)
     handles = panels[0].get_legend_handles_labels()
@@ -73,7 +73,7 @@ def _draw_times(
     panel.plot([], [], "--", color="0.5", linewidth=1, label="grows as stated")
     if lengths[0] <= d <= lengths[-1]:
         panel.axvline(d, color="0.6", linewidth=1, zorder=0)
-        # Above the frame, where no curve is.
+        # Above the frame, so that it does not cover a curve.
         panel.annotate(
             "n = d",
             (d, 1.01),
@@ -102,7 +102,7 @@ def _draw_crossovers(
     left, right = sizes[0] / 1.5, sizes[-1] * 1.5
     for i, name in enumerate(others):
         colour = COLOURS[[*LAYERS].index(name)]
-        # Beside each other, since those beyond what was measured are equally high.
+        # Side by side, since all points beyond the measured range have the same height.
         share = 0.025 * (i - (len(others) - 1) / 2)
         x = [d * (right / left) ** share for d in sizes]
         found = [

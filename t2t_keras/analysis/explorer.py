@@ -1,4 +1,4 @@
-"""One page that shows a model at work on a sentence, and explains how it works."""
+"""An interactive page that explains the model step by step on a sentence."""
 
 import base64
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ def explorer_page(
     target: str,
     name: str,
 ) -> str:
-    """Returns HTML that needs nothing else: scripts, style and numbers are in it.
+    """Returns a self-contained HTML page, including scripts, style and data.
 
     Args:
         model: The model.
-        maps: What `attention_maps` returned for it.
+        maps: Attention of the model, as returned by `attention_maps`.
         source: The sentence.
         target: Its translation.
-        name: What to call the model.
+        name: Name of the model on the page.
     """
     data = {
         "model": name,
@@ -75,7 +75,7 @@ def _position(model: Transformer, length: int) -> dict[str, Any]:
 
 
 def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str, Any]:
-    """Returns the parts of each side, from the input up."""
+    """Returns the components of encoder and decoder, from the input up."""
     config = model.config
     d_model, pre_norm = config.d_model, config.pre_norm
     tokens = {m.kind: len(m.query_tokens) for m in maps}
@@ -154,9 +154,9 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
         "encoder": encoder,
         "decoder": decoder,
         "memory": f"[1, {tokens['encoder']}, {d_model}]",
-        "note": f"{total:,} numbers learned in all; the boxes give those of one layer. "
-        f"{shared}Each head has queries and keys of {maps[0].query.shape[-1]} and "
-        f"values of {maps[0].value.shape[-1]} numbers.",
+        "note": f"{total:,} parameters in total. Each box shows those of one layer. "
+        f"{shared}Each head has d_k = {maps[0].query.shape[-1]} and d_v = "
+        f"{maps[0].value.shape[-1]}.",
     }
 
 

@@ -11,10 +11,10 @@ def _head_sizes(config: TransformerConfig) -> tuple[int, int]:
 
 
 def count_parameters(config: TransformerConfig) -> int:
-    """Counts the numbers that training learns, without building the model.
+    """Returns the number of trainable parameters, without building the model.
 
     Args:
-        config: The model, the size of its source vocabulary among its fields.
+        config: Configuration of the model, including `source_vocab_size`.
     """
     d_model, (d_k, d_v) = config.d_model, _head_sizes(config)
     queries, values = config.num_heads * d_k, config.num_heads * d_v
@@ -39,16 +39,16 @@ def count_parameters(config: TransformerConfig) -> int:
 def forward_flops(
     config: TransformerConfig, source_length: float, target_length: float
 ) -> float:
-    """Counts the operations of a forward pass over one sentence pair.
+    """Returns the floating-point operations of a forward pass over one sentence pair.
 
-    A multiplication and an addition are two operations. What is linear in the number
-    of positions and in d_model alone (normalization, residuals, softmax, embedding)
-    is left out.
+    A multiplication and an addition count as two operations. Operations that are linear
+    in the number of positions and in d_model (normalization, residual connections,
+    softmax, embedding) are ignored.
 
     Args:
-        config: The model, the size of its source vocabulary among its fields.
-        source_length: Tokens of the source.
-        target_length: Tokens of the target.
+        config: Configuration of the model, including `source_vocab_size`.
+        source_length: Number of source tokens.
+        target_length: Number of target tokens.
     """
     d_model, heads = config.d_model, config.num_heads
     d_k, d_v = _head_sizes(config)
@@ -74,28 +74,29 @@ def forward_flops(
 def training_flops(
     config: TransformerConfig, source_length: float, target_length: float, pairs: float
 ) -> float:
-    """Counts the operations of training on so many pairs.
+    """Returns the floating-point operations of training on a number of pairs.
 
-    The backward pass takes twice as many as the forward pass. The paper (section 6.1,
-    Table 2) counts otherwise: time times processors times their sustained rate.
+    The backward pass takes twice as many operations as the forward pass. The paper
+    (section 6.1, Table 2) uses another estimate; see `paper_flops`.
 
     Args:
-        config: As of `forward_flops`.
-        source_length: Mean tokens of a source.
-        target_length: Mean tokens of a target.
-        pairs: Number of pairs seen, those seen again included: with R-Drop, each
-            of a batch is seen twice.
+        config: Configuration of the model, including `source_vocab_size`.
+        source_length: Mean number of source tokens per pair.
+        target_length: Mean number of target tokens per pair.
+        pairs: Number of pairs processed, including repetitions. R-Drop processes each
+            pair of a batch twice.
     """
     return 3 * pairs * forward_flops(config, source_length, target_length)
 
 
 def paper_flops(hours: float, processors: int, sustained_flops: float) -> float:
-    """Estimates training cost as Table 2 does: time, processors and their rate.
+    """Estimates the training cost as in Table 2, in floating-point operations.
 
     Args:
-        hours: Training time.
-        processors: How many trained together.
-        sustained_flops: Operations of one in a second, such as 9.5e12 of a P100.
+        hours: Training time in hours.
+        processors: Number of processors.
+        sustained_flops: Sustained operations per second of one processor, such as
+            9.5e12 for a P100.
     """
     return hours * 3600 * processors * sustained_flops
 
@@ -104,4 +105,5 @@ PAPER_COSTS: dict[str, dict[str, Any]] = {
     "base": {"hours": 12.0, "processors": 8, "sustained_flops": 9.5e12},
     "big": {"hours": 84.0, "processors": 8, "sustained_flops": 9.5e12},
 }
-"""What the paper's 3.3e18 and 2.3e19 come from (section 5.2, footnote 5)."""
+"""Arguments of `paper_flops` for the paper's 3.3e18 and 2.3e19 (section 5.2, footnote
+5)."""

@@ -1,4 +1,4 @@
-"""Time of a layer against length and size (section 4, Table 1)."""
+"""Time of layers by sequence length and size (section 4, Table 1)."""
 
 import itertools
 import math
@@ -17,15 +17,15 @@ _HEADS = 8
 
 
 class LayerKind(NamedTuple):
-    """A kind of layer of Table 1.
+    """A layer type of Table 1.
 
     Attributes:
-        complexity: Operations of a layer, as the paper states them; n is the length, d
-            the size, r the window, k the width of a convolution.
-        sequential: Operations that must wait for each other.
-        path: How many steps a signal takes between the two ends.
-        power: The power of n in `complexity`.
-        make: Makes one, given d, r and k.
+        complexity: Complexity per layer as in the paper. n is the length, d the size, r
+            the window, k the kernel width of a convolution.
+        sequential: Number of sequential operations.
+        path: Maximum path length between two positions.
+        power: Exponent of n in `complexity`.
+        make: Creates a layer, given d, r and k.
     """
 
     complexity: str
@@ -68,19 +68,19 @@ LAYERS: dict[str, LayerKind] = {
         lambda d, r, k: keras.layers.Conv1D(d, k, padding="same"),
     ),
 }
-"""The layers of Table 1, by name. Attention has 8 heads, and, as in a model, its
-projections, which add O(n d^2)."""
+"""The layers of Table 1 by name. Attention has 8 heads and includes its projections,
+which add O(n d^2)."""
 
 
 class Measurement(NamedTuple):
-    """How long a layer took.
+    """Measured times of a layer.
 
     Attributes:
         layer: A key of `LAYERS`.
-        n: The length.
-        d: The size.
-        forward_seconds: Median time of a forward pass over a batch.
-        training_seconds: Median time of a forward and a backward pass.
+        n: Sequence length.
+        d: Size.
+        forward_seconds: Median time of a forward pass over a batch, in seconds.
+        training_seconds: Median time of a forward and backward pass, in seconds.
     """
 
     layer: str
@@ -98,28 +98,29 @@ def measure(
     batch: int = 1,
     repeats: int = 5,
 ) -> Iterator[Measurement]:
-    """Times all kinds of layers on random input, compiled as a `tf.function`.
+    """Times all layers on random input, compiled as a `tf.function`.
 
-    The layers take turns, so that whatever else the machine does meets all of them.
+    The runs of the layers alternate, so that other load on the machine affects all of
+    them equally.
 
     Args:
         lengths: Values of n.
         sizes: Values of d, multiples of 8.
-        window: r of restricted self-attention. Default 32.
-        kernel: k of the convolution. Default 3.
-        batch: Sequences of a batch. Default 1.
-        repeats: Runs that a median is taken of. Default 5.
+        window: Window r of restricted self-attention. Default 32.
+        kernel: Kernel width k of the convolution. Default 3.
+        batch: Number of sequences per batch. Default 1.
+        repeats: Number of runs per median. Default 5.
 
     Returns:
-        An iterator over the measurements of one length and size after another.
+        An iterator over the measurements, by size, then by length.
 
     Raises:
-        UserError: If a size is no multiple of the 8 heads.
+        UserError: If a size is not a multiple of the 8 heads.
     """
     for d in sizes:
         if d % _HEADS:
-            raise UserError(f"Sizes are multiples of {_HEADS}. Received: {d}")
-    # A generator would find that out when it is asked for its first item.
+            raise UserError(f"Sizes must be multiples of {_HEADS}. Received: {d}")
+    # Delegate to a generator, which would check only when its first item is requested.
     return _measure(lengths, sizes, window, kernel, batch, repeats)
 
 
@@ -166,18 +167,18 @@ def _passes(
             tape.watch(x)
             total = tf.reduce_sum(layer(x))
         variables = [v.value for v in layer.trainable_variables]
-        # Sums, so that nothing large is copied out of the graph.
+        # Return sums, to avoid copying large tensors out of the graph.
         return [tf.reduce_sum(g) for g in tape.gradient(total, [x, *variables])]
 
     return lambda: forward().numpy(), lambda: [g.numpy() for g in training()]
 
 
 def exponent(lengths: Sequence[float], seconds: Sequence[float]) -> float:
-    """Returns the power of n that times grow with, between the two greatest lengths.
+    """Returns the exponent of n in the growth of times between the two largest lengths.
 
     Args:
-        lengths: Two or more different lengths, ascending.
-        seconds: The time of each.
+        lengths: Two or more different lengths in ascending order.
+        seconds: Time at each length.
     """
     return math.log(seconds[-1] / seconds[-2]) / math.log(lengths[-1] / lengths[-2])
 
@@ -185,17 +186,17 @@ def exponent(lengths: Sequence[float], seconds: Sequence[float]) -> float:
 def crossover(
     lengths: Sequence[float], one: Sequence[float], other: Sequence[float]
 ) -> float | None:
-    """Returns the length from which on one layer takes longer than another.
+    """Returns the length from which one layer is slower than another.
 
     Args:
-        lengths: Ascending.
-        one: Its time at each length.
-        other: The other's.
+        lengths: Lengths in ascending order.
+        one: Time of the layer at each length.
+        other: Time of the other layer at each length.
 
     Returns:
-        The length, interpolated in logarithms where the curves cross for the last
-        time; None if one is not slower at the greatest length; the least length if it
-        is slower throughout.
+        The length at which the curves cross for the last time, interpolated
+        logarithmically. None if the layer is not slower at the largest length. The
+        smallest length if it is slower at all lengths.
     """
     ratios = [math.log(a / b) for a, b in zip(one, other, strict=True)]
     if ratios[-1] <= 0:

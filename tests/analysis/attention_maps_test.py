@@ -1,4 +1,4 @@
-"""What is recorded is what the model computes, and pictures show it."""
+"""Tests of recorded attention and of its plots."""
 
 import sys
 
@@ -28,7 +28,7 @@ def ids(tokenizers, text):
     return tokenizers.source.tokenize(tf.constant([text])).to_list()[0]
 
 
-def test_weights_are_those_that_the_model_returns(toy, maps):
+def test_weights_match_the_attention_scores_of_the_model(toy, maps):
     model, tokenizers = toy
     inputs = {
         "source": tf.constant([[*ids(tokenizers, SOURCE), EOS_ID]]),
@@ -57,15 +57,15 @@ def test_weights_follow_from_queries_and_keys(maps):
 
 
 def test_tokens_name_rows_and_columns(toy, maps):
-    heard = [toy[1].source.pieces()[i] for i in ids(toy[1], SOURCE)]
-    said = [toy[1].source.pieces()[i] for i in ids(toy[1], TARGET)]
+    source_tokens = [toy[1].source.pieces()[i] for i in ids(toy[1], SOURCE)]
+    target_tokens = [toy[1].source.pieces()[i] for i in ids(toy[1], TARGET)]
     tokens = {m.kind: (m.query_tokens, m.key_tokens) for m in maps}
-    assert tokens["encoder"] == ([*heard, "</s>"], [*heard, "</s>"])
-    assert tokens["decoder"] == (["<s>", *said], ["<s>", *said])
-    assert tokens["cross"] == (["<s>", *said], [*heard, "</s>"])
+    assert tokens["encoder"] == ([*source_tokens, "</s>"], [*source_tokens, "</s>"])
+    assert tokens["decoder"] == (["<s>", *target_tokens], ["<s>", *target_tokens])
+    assert tokens["cross"] == (["<s>", *target_tokens], [*source_tokens, "</s>"])
 
 
-def test_the_model_works_as_before_afterwards(toy, maps):
+def test_recording_leaves_the_model_unchanged(toy, maps):
     for layer in (*toy[0].encoder.layers, *toy[0].decoder.layers):
         assert "attend" not in vars(layer.self_attention)
 
@@ -78,12 +78,12 @@ def test_the_model_works_as_before_afterwards(toy, maps):
         ("no " * (MAX_TOKENS + 1), TARGET, "The sentence must have 1 to"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(toy, source, target, named):
+def test_empty_and_too_long_sentences_are_rejected(toy, source, target, named):
     with pytest.raises(ValueError, match=named):
         attention_maps(*toy, source, target)
 
 
-def test_a_dollar_sign_begins_no_formula(maps, tmp_path):
+def test_dollar_signs_are_drawn_as_text(maps, tmp_path):
     strange = ["$$", r"$\frac$", "$^$"]
     attention = maps[0]._replace(
         query_tokens=[*strange, *maps[0].query_tokens[3:]],
@@ -96,7 +96,7 @@ def test_a_dollar_sign_begins_no_formula(maps, tmp_path):
             assert f">{word}<" in text
 
 
-def test_pictures_hold_every_head_and_word(maps, tmp_path):
+def test_plots_contain_every_head_and_word(maps, tmp_path):
     for number, attention in enumerate((maps[0], maps[-1])):
         for draw in (draw_lines, draw_heat_maps):
             svg, png = (
@@ -113,7 +113,7 @@ def test_pictures_hold_every_head_and_word(maps, tmp_path):
 
 
 @pytest.mark.parametrize("heads", [1, 4, 8, 16])
-def test_heads_have_colours_of_their_own(heads):
+def test_heads_have_distinct_colours(heads):
     assert len(set(head_colours(heads))) == heads
 
 

@@ -1,4 +1,4 @@
-"""The page of a sentence in a browser: its numbers, and what a user does with it."""
+"""Tests of the explorer page in a browser."""
 
 import sys
 
@@ -30,7 +30,7 @@ def driver():
 
 
 class Explorer:
-    """The page of a model and a pair."""
+    """The explorer page of a model and a sentence pair."""
 
     def __init__(self, driver, path, target=TARGET, **arguments):
         self.driver = driver
@@ -53,7 +53,7 @@ class Explorer:
         return next(m for m in self.maps if (m.kind, m.layer) == (kind, layer))
 
     def lines(self):
-        """Returns the head's colour, the rows and the weight of each line."""
+        """Returns the colour of the head, the two rows and the weight of each line."""
         return self.driver.execute_script(
             """const row = (y) => (Number(y) - 16) / 24;
             return [...document.querySelectorAll("#lines line")].map((line) => {
@@ -83,7 +83,7 @@ def explorer(driver, tmp_path):
     assert all(name.startswith("data:") for name in entries), entries
 
 
-def test_lines_are_the_weights_of_the_model(explorer):
+def test_lines_match_the_weights_of_the_model(explorer):
     colours = explorer.driver.execute_script("return data.colours")
     for number, kind in enumerate(("encoder", "decoder", "cross")):
         explorer.choose("#kind", number)
@@ -93,25 +93,25 @@ def test_lines_are_the_weights_of_the_model(explorer):
             drawn = np.zeros_like(weights)
             for colour, row, column, weight in explorer.lines():
                 drawn[colours.index(colour), round(row), round(column)] = weight
-            # What weighs less than 0.02 is not drawn; opacity has three digits.
+            # Weights below 0.02 are not drawn. The opacity has three digits.
             expected = np.where(weights < 0.02, 0, weights)
             np.testing.assert_allclose(drawn, expected, atol=6e-4)
 
 
-def test_layers_are_those_of_the_kind(explorer):
+def test_layer_menu_matches_the_kind_of_attention(explorer):
     for number, layers in enumerate((2, 3, 3)):
         explorer.choose("#kind", number)
         assert len(Select(explorer.find("#layer")).options) == layers
 
 
-def test_heads_are_switched_on_and_off(explorer):
+def test_heads_can_be_switched_on_and_off(explorer):
     first, _ = explorer.driver.find_elements(By.CSS_SELECTOR, "#heads button")
     first.click()
     colours = explorer.driver.execute_script("return data.colours")
     assert {line[0] for line in explorer.lines()} == {colours[1]}
     assert first.get_attribute("aria-pressed") == "false"
 
-    # On a slow machine two clicks can be too far apart to be a double one: again, then.
+    # On a slow machine two clicks may be too far apart for a double click, so retry.
     def alone(driver):
         ActionChains(driver).double_click(first).perform()
         return {line[0] for line in explorer.lines()} == {colours[0]}
@@ -136,7 +136,7 @@ def test_a_word_shows_its_lines_alone(explorer):
     assert explorer.find("#key").get_attribute("value") == "2"
 
 
-def test_words_are_one_tab_stop_and_arrows_move_among_them(explorer):
+def test_words_are_one_tab_stop_and_arrow_keys_move_between_them(explorer):
     driver = explorer.driver
 
     def press(*keys):
@@ -148,7 +148,7 @@ def test_words_are_one_tab_stop_and_arrows_move_among_them(explorer):
     explorer.find("#all-heads").send_keys(Keys.TAB)
     first = driver.switch_to.active_element
     assert first == stops[0] == explorer.find("[data-side=query][data-index='0']")
-    # What has the focus shows its lines, and each head's in words.
+    # The focused word shows its lines, and those of each head as text.
     second = press(Keys.ARROW_DOWN)
     assert {line[1] for line in explorer.lines()} == {1}
     text = explorer.find("#lines-text").text
@@ -164,13 +164,13 @@ def test_words_are_one_tab_stop_and_arrows_move_among_them(explorer):
     press(Keys.ENTER)
     assert second.get_attribute("aria-pressed") == "true"
     assert explorer.find("#query").get_attribute("value") == "1"
-    # It is kept when the focus is elsewhere, and Tab comes back to it.
+    # The word stays pinned without focus, and Tab returns to it.
     press(Keys.TAB)
     assert {line[1] for line in explorer.lines()} == {1}
     assert press(Keys.SHIFT, Keys.TAB) == second
 
 
-def test_one_head_is_left_by_keys(explorer):
+def test_shift_click_shows_only_one_head(explorer):
     second = explorer.find("#heads button:nth-of-type(2)")
     ActionChains(explorer.driver).key_down(Keys.SHIFT).click(second).key_up(
         Keys.SHIFT
@@ -206,7 +206,7 @@ def test_phone_shows_both_sides_and_scrolls_by_keys(explorer, width):
         command("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_numbers_of_heads_can_be_read_on_their_colours(explorer):
+def test_head_numbers_have_sufficient_contrast(explorer):
     colours = [
         explorer.driver.execute_script(
             "const { color, backgroundColor } = getComputedStyle(arguments[0]);"
@@ -216,7 +216,7 @@ def test_numbers_of_heads_can_be_read_on_their_colours(explorer):
         for button in explorer.driver.find_elements(By.CSS_SELECTOR, ".head")
     ]
     for pair in colours:
-        # The contrast of WCAG 2: at least 4.5.
+        # WCAG 2 requires a contrast of at least 4.5.
         parts = np.array(pair) / 255
         linear = np.where(
             parts > 0.04045, ((parts + 0.055) / 1.055) ** 2.4, parts / 12.92
@@ -225,7 +225,7 @@ def test_numbers_of_heads_can_be_read_on_their_colours(explorer):
         assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
-def test_steps_compute_what_the_model_computes(explorer):
+def test_steps_match_the_computation_of_the_model(explorer):
     explorer.choose("#kind", 1)
     explorer.choose("#layer", 2)
     explorer.choose("#head", 1)
@@ -250,7 +250,7 @@ def test_steps_compute_what_the_model_computes(explorer):
     assert len(texts) == 6
 
 
-def test_what_comes_later_is_masked(explorer):
+def test_later_words_are_masked(explorer):
     explorer.choose("#kind", 1)
     explorer.choose("#query", 0)
     explorer.choose("#key", 2)
@@ -259,9 +259,9 @@ def test_what_comes_later_is_masked(explorer):
     assert "does not attend to" in texts[4]
 
 
-def test_a_click_on_a_cell_chooses_both_words(explorer):
+def test_click_on_a_cell_selects_query_and_key(explorer):
     cells = explorer.find("figure[aria-label='weights'] .cells")
-    # From the middle to the second column of the third row; cells are 14 pixels.
+    # Offset from the centre to row 3, column 2. Cells are 14 pixels wide.
     across, down = (cells.size[side] // 2 for side in ("width", "height"))
     explorer.driver.execute_script("arguments[0].scrollIntoView()", cells)
     ActionChains(explorer.driver).move_to_element_with_offset(
@@ -271,7 +271,7 @@ def test_a_click_on_a_cell_chooses_both_words(explorer):
     assert explorer.find("#key").get_attribute("value") == "1"
 
 
-def test_positions_are_the_encoding_of_the_model(explorer):
+def test_positions_match_the_encoding_of_the_model(explorer):
     explorer.driver.execute_script(
         "at('dimension').value = 5; at('dimension').dispatchEvent(new Event('input'))"
     )
@@ -284,16 +284,16 @@ def test_positions_are_the_encoding_of_the_model(explorer):
     assert "cos(pos / 10000^(4/16))" in explorer.find("#dimension-text").text
 
 
-def test_learned_positions_are_shown_as_they_are(driver, tmp_path):
+def test_learned_positions_match_the_table_of_the_model(driver, tmp_path):
     explorer = Explorer(driver, tmp_path / "page.html", position="learned")
     values = driver.execute_script("return [...encoding.values]")
     table = explorer.model.source_position.table.numpy()[:64]
     np.testing.assert_allclose(values, table.ravel(), atol=1e-6)
-    assert "has learned its vectors" in explorer.find("#position-text").text
+    assert "has learned its position vectors" in explorer.find("#position-text").text
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
-def test_architecture_has_shapes_and_sizes_of_the_model(driver, tmp_path, pre_norm):
+def test_architecture_shows_shapes_and_sizes_of_the_model(driver, tmp_path, pre_norm):
     explorer = Explorer(driver, tmp_path / "page.html", pre_norm=pre_norm)
     text = explorer.find("#architecture-picture").text
     source = len(explorer.map("encoder", 0).key_tokens)
@@ -303,11 +303,11 @@ def test_architecture_has_shapes_and_sizes_of_the_model(driver, tmp_path, pre_no
     layers = [side.text.split()[0] for side in explorer.stacks()]
     assert layers == ["2", "3"]
     total = sum(int(np.prod(v.shape)) for v in explorer.model.trainable_variables)
-    assert f"{total:,} numbers learned" in text
+    assert f"{total:,} parameters in total" in text
     assert text.count("Norm" if pre_norm else "Add & norm") == (7 if pre_norm else 5)
 
 
-def test_text_of_a_user_stays_text(driver, tmp_path):
+def test_user_text_is_not_interpreted_as_html(driver, tmp_path):
     explorer = Explorer(driver, tmp_path / "page.html", HOSTILE)
     assert driver.title == "A Transformer, seen"
     assert explorer.find("#translation").text == HOSTILE

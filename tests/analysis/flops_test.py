@@ -1,4 +1,4 @@
-"""Counts are those of models that are really built, and of their graphs."""
+"""Tests of counted parameters and operations against real models and graphs."""
 
 import math
 import sys
@@ -36,7 +36,7 @@ SIZES = {
         {"num_decoder_layers": 1, "attention_bias": True},
         {"d_k": 6, "d_v": 10},
         {"d_k": 6, "d_v": 10, "attention_bias": True},
-        # With d_k given, the heads need not divide d_model.
+        # If d_k is set, num_heads need not divide d_model.
         {"num_heads": 5, "d_k": 3},
         {"d_v": 5},
         {"pre_norm": True},
@@ -47,25 +47,25 @@ SIZES = {
     ],
     ids=str,
 )
-def test_the_parameters_are_those_of_the_model(more):
+def test_count_parameters_matches_the_model(more):
     config = TransformerConfig(**{**SIZES, **more})
     built = Transformer(config).trainable_variables
     assert count_parameters(config) == sum(math.prod(v.shape) for v in built)
 
 
 @pytest.mark.parametrize("row", VARIATIONS)
-def test_the_rows_of_table_3_have_the_papers_parameters(row):
+def test_parameters_of_table_3_match_the_paper(row):
     found, base = (
         count_parameters(preset.transformer.replace(source_vocab_size=37_000)) / 1e6
         for preset in (vary(BASE, row), BASE)
     )
     paper = VARIATIONS[row].parameters
     assert found == pytest.approx(paper, rel=0.07)
-    # The paper's base has 65 million, 2 more: its vocabulary was of "about" 37,000.
+    # The paper states 65 million for base, 2 more, for a vocabulary of "about" 37,000.
     assert found - base == pytest.approx(paper - 65, rel=0.03, abs=1.1)
 
 
-def test_the_operations_are_those_of_the_graph():
+def test_forward_flops_match_the_graph():
     config = TransformerConfig(**SIZES, num_decoder_layers=3, d_k=6, d_v=10)
     model = Transformer(config)
     inputs = {
@@ -76,12 +76,12 @@ def test_the_operations_are_those_of_the_graph():
     options = option_builder.ProfileOptionBuilder.float_operation()
     options["output"] = "none"
     counted = model_analyzer.profile(graph, options=options).total_float_ops
-    # The graph's count has softmax, normalization and the like too.
+    # The count of the graph includes softmax, normalization and other operations.
     assert forward_flops(config, 11, 7) == pytest.approx(counted, rel=0.1)
     assert training_flops(config, 11, 7, 4) == 12 * forward_flops(config, 11, 7)
 
 
-def test_the_papers_costs_are_those_of_table_2():
+def test_paper_flops_match_table_2():
     costs = {model: f"{paper_flops(**cost):.1e}" for model, cost in PAPER_COSTS.items()}
     assert costs == {"base": "3.3e+18", "big": "2.3e+19"}
 

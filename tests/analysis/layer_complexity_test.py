@@ -1,4 +1,4 @@
-"""Layers are timed alike, curves are compared, and the drawing shows both."""
+"""Tests of layer timing, of its exponents and crossovers, and of the plot."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ from t2t_keras.analysis.layer_complexity import (
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_every_layer_maps_a_sequence_to_one_of_its_size(name):
+def test_every_layer_keeps_the_shape_of_a_sequence(name):
     layer = LAYERS[name].make(16, 4, 3)
     assert layer(tf.ones([2, 9, 16])).shape == (2, 9, 16)
 
@@ -25,7 +25,7 @@ def test_every_layer_maps_a_sequence_to_one_of_its_size(name):
 @pytest.mark.parametrize(
     ("name", "reach"), [("restricted", 2), ("convolution", 2), ("self-attention", 20)]
 )
-def test_r_and_k_are_those_of_the_layer(name, reach):
+def test_window_and_kernel_determine_the_receptive_field(name, reach):
     layer = LAYERS[name].make(8, 4, 5)
     x = tf.random.stateless_normal([1, 21, 8], [0, 1])
     with tf.GradientTape() as tape:
@@ -35,7 +35,7 @@ def test_r_and_k_are_those_of_the_layer(name, reach):
     assert [*moved] == [True] * (reach + 1) + [False] * (20 - reach)
 
 
-def test_all_layers_are_measured_at_every_length_and_size():
+def test_measure_covers_every_layer_length_and_size():
     found = list(measure([4, 6], [8, 16], window=2, repeats=1))
     assert [(m.d, m.n, m.layer) for m in found] == [
         (d, n, name) for d in (8, 16) for n in (4, 6) for name in LAYERS
@@ -45,7 +45,7 @@ def test_all_layers_are_measured_at_every_length_and_size():
         next(measure([4, 6], [8, 12]))
 
 
-def test_the_exponent_is_that_of_the_greatest_lengths():
+def test_exponent_uses_the_two_largest_lengths():
     lengths = [1, 10, 20]
     assert exponent(lengths, [7, 3 * 10**2, 3 * 20**2]) == pytest.approx(2)
     assert exponent(lengths, [1, 5, 10]) == pytest.approx(1)
@@ -54,22 +54,22 @@ def test_the_exponent_is_that_of_the_greatest_lengths():
 @pytest.mark.parametrize(
     ("one", "other", "length"),
     [
-        # n^2 and 30 n meet at 30, which is not among the lengths.
+        # n^2 and 30 n cross at 30, which is not among the lengths.
         ([100, 400, 1600, 6400], [300, 600, 1200, 2400], 30),
         ([1, 2, 3, 4], [5, 6, 7, 8], None),
         ([1, 2, 3, 4], [1, 2, 3, 4], None),
         ([5, 6, 7, 8], [1, 2, 3, 4], 10),
-        # Slower from the first on, but for a while in between: the last time counts.
+        # Slower at first, faster in between: the last crossing counts.
         ([4, 1, 4, 16], [1, 4, 1, 1], 20 * 2**0.5),
         ([1, 4, 4, 1], [2, 2, 2, 2], None),
     ],
 )
-def test_the_crossover_is_where_one_is_slower_from_then_on(one, other, length):
+def test_crossover_is_the_last_crossing(one, other, length):
     found = crossover([10, 20, 40, 80], one, other)
     assert found == (length and pytest.approx(length))
 
 
-def test_the_drawing_has_a_panel_for_each_size_and_the_crossovers(tmp_path):
+def test_plot_has_a_panel_per_size_and_a_crossover_panel(tmp_path):
     milliseconds = {
         "self-attention": lambda n, d: n * n * d,
         "restricted": lambda n, d: 16 * n * d,
@@ -85,11 +85,11 @@ def test_the_drawing_has_a_panel_for_each_size_and_the_crossovers(tmp_path):
     ]
     draw_complexity(measurements, [tmp_path / "a.svg", tmp_path / "a.png"])
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    # What is written in an SVG stands in comments beside its glyphs.
+    # Matplotlib writes the text of an SVG as comments next to its glyphs.
     texts = re.findall("<!-- (.*?) -->", (tmp_path / "a.svg").read_text())
     for text in ("d = 32", "d = 64", "d = 1,024", "self-attention, O(n² d)"):
         assert texts.count(text) == 1
-    # A line only where d is among the lengths.
+    # The line is drawn only if d is within the lengths.
     assert texts.count("n = d") == 2
 
 

@@ -173,7 +173,7 @@ FLAGS = ["--source_lang=en", "--target_lang=de", "--cldr_pairs=100", "--vocab_si
 def test_prepare_with_bpe_dropout_is_reproducible_across_processes(tmp_path):
     for name in ("one", "two"):
         data = f"--data_dir={tmp_path}/{name}"
-        command.stage("prepare", data, *FLAGS, "--bpe_dropout=0.1")
+        command.stage("prepare", data, *FLAGS, "--bpe_dropout=0.1", extras=["cldr"])
     one, two = (
         (tmp_path / name / "train-00000-of-00001.tfrecord").read_bytes()
         for name in ("one", "two")
@@ -205,7 +205,7 @@ def test_prepare_with_bpe_dropout_is_reproducible_across_processes(tmp_path):
 )
 def test_invalid_bpe_dropout_flags_are_rejected(tmp_path, flags, message):
     data = f"--data_dir={tmp_path}/data"
-    failed = command.stage("prepare", data, *FLAGS, *flags, status=2)
+    failed = command.stage("prepare", data, *FLAGS, *flags, status=2, extras=["cldr"])
     assert message in failed.stderr
     assert not list(tmp_path.iterdir())
 

@@ -45,7 +45,7 @@ def test_scores_equal_hand_computed_values():
     assert score.f1 == pytest.approx(2 * 100 * 25 / 125)
     assert str(score) == (
         "F1 40.00  precision 100.00  recall 25.00  exact 0.00  "
-        "(labelled brackets, COLLINS.prm, 1 sentences)"
+        "(labelled brackets, COLLINS.prm, 1 sentence)"
     )
 
 

@@ -1,12 +1,12 @@
-// Figure 1, from the sizes of this model and the lengths of this sentence.
+// Figure 1 of the paper with the sizes of this model and the lengths of this sentence.
 
 const BOX = { width: 300, height: 40, gap: 22 };
 
-/** Draws a column of parts bottom up; returns the y of each part's middle by its name. */
+/** Draws a column of parts from the bottom up. Returns the middle y of each part by id. */
 function drawColumn(svg, x, bottom, parts) {
   const places = {};
   let y = bottom;
-  let entered = y; // Where the signal goes into the residual connection.
+  let entered = y; // Where the residual connection branches off.
   for (const part of parts) {
     if (part.begins) entered = y;
     y -= BOX.height;
@@ -38,7 +38,7 @@ function drawArchitecture() {
   const bottom = height - margin;
   const svg = shape("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-    "aria-label": "The model's parts and shapes",
+    "aria-label": "Components and shapes of the model",
   });
   const defs = shape("defs");
   const marker = shape("marker", { id: "tip", viewBox: "0 0 6 6", refX: 5, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto" });
@@ -58,7 +58,7 @@ function drawArchitecture() {
     );
     return column;
   });
-  // The memory: from above the encoder to the decoder's second attention.
+  // The encoder output, from above the encoder to the cross-attention of the decoder.
   const [top, entry] = [both[0].top, both[1].places.cross];
   const middle = (left + BOX.width + right) / 2 - 8;
   svg.append(

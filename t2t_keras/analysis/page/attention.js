@@ -1,11 +1,11 @@
-// The explorer: words left and right, a line for each weight, a colour for each head.
+// Attention view: words left and right, a line for each weight, a colour for each head.
 
 const state = {
   kind: "cross", layer: 0, heads: new Set(data.colours.keys()), head: 0, query: 0, key: 0,
 };
 const computed = new Map();
 
-/** Computes all steps of one head from its queries, keys and values. */
+/** Computes all steps of attention of one head from its queries, keys and values. */
 function attend(kind, layer, head) {
   const name = `${kind} ${layer} ${head}`;
   if (computed.has(name)) return computed.get(name);
@@ -26,19 +26,19 @@ function attend(kind, layer, head) {
 
 const LINE = 24;
 const MAX_WIDTH = 620;
-const LETTER = 8.5;  // About the width of a letter.
-const LEAST = 0.02;
+const LETTER = 8.5;  // Approximate width of a letter.
+const MIN_WEIGHT = 0.02;
 const middle = (i) => LINE * (i + 0.5) + 4;
-let edges = [0, 0];  // Where the lines begin and end.
+let edges = [0, 0];  // The x of the start and the end of the lines.
 let hovered = null;
 let focused = null;
-let kept = null;
-let stop = { side: "query", index: 0 };  // The word that Tab goes to.
+let pinned = null;
+let stop = { side: "query", index: 0 };  // The word that the Tab key focuses.
 const same = (one, other) => one?.side === other?.side && one?.index === other?.index;
 const wordAt = ({ side, index }) =>
   at("lines").querySelector(`[data-side="${side}"][data-index="${index}"]`);
 
-/** Draws the words of both sides as wide as there is room, and a place for the lines. */
+/** Draws the words of both sides, as wide as possible, and a group for the lines. */
 function drawWords() {
   const { queries, keys } = data.kinds[state.kind];
   const height = LINE * Math.max(queries.length, keys.length) + 8;
@@ -49,7 +49,7 @@ function drawWords() {
   edges = [room(queries) + 8, width - room(keys) - 8];
   const svg = shape("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, role: "group",
-    "aria-label": "Words, and lines to those that they attend to",
+    "aria-label": "Words and lines to the words they attend to",
   });
   svg.append(shape("g"));
   const words = (tokens, side, x, anchor) => tokens.forEach((token, index) => {
@@ -69,11 +69,11 @@ function drawWords() {
     word.addEventListener("pointerleave", look(() => { hovered = null; }));
     word.addEventListener("focus", look(() => {
       stop = here;
-      // A click keeps or releases a word itself.
+      // A click is handled by its own listener.
       focused = word.matches(":focus-visible") ? here : null;
     }));
     word.addEventListener("blur", look(() => { focused = null; }));
-    word.addEventListener("click", () => keep(here));
+    word.addEventListener("click", () => pin(here));
     word.addEventListener("keydown", (event) => press(event, here));
     svg.append(word);
   });
@@ -83,18 +83,18 @@ function drawWords() {
   if (!wordAt(stop)) stop = { side: "query", index: 0 };
 }
 
-function keep(here) {
-  kept = same(kept, here) ? null : here;
+function pin(here) {
+  pinned = same(pinned, here) ? null : here;
   choose(here.side === "query" ? { query: here.index } : { key: here.index });
 }
 
-/** Moves among the words by arrow keys, Home and End; Enter keeps one. */
+/** Moves between words with the arrow keys, Home and End. Enter pins a word. */
 function press(event, { side, index }) {
   const { queries, keys } = data.kinds[state.kind];
   const lengths = { query: queries.length, key: keys.length };
   const go = (to, place) => () =>
     wordAt({ side: to, index: Math.max(0, Math.min(place, lengths[to] - 1)) }).focus();
-  const toggle = () => keep({ side, index });
+  const toggle = () => pin({ side, index });
   const action = {
     ArrowUp: go(side, index - 1),
     ArrowDown: go(side, index + 1),
@@ -110,9 +110,9 @@ function press(event, { side, index }) {
   action();
 }
 
-/** Draws the lines of the heads that are on, of one word alone where one is chosen. */
+/** Draws the lines of the active heads, of the selected word only if there is one. */
 function drawLines() {
-  const focus = hovered ?? focused ?? kept;
+  const focus = hovered ?? focused ?? pinned;
   const groups = [];
   for (const head of state.heads) {
     const { weights } = attend(state.kind, state.layer, head);
@@ -123,7 +123,7 @@ function drawLines() {
       for (let column = 0; column < weights.columns; column++) {
         if (focus?.side === "key" && focus.index !== column) continue;
         const weight = weights.get(row, column);
-        if (weight < LEAST) continue;
+        if (weight < MIN_WEIGHT) continue;
         group.append(shape("line", {
           x1: edges[0], y1: middle(row), x2: edges[1], y2: middle(column),
           stroke: data.colours[head], "stroke-opacity": weight.toFixed(3),
@@ -137,13 +137,13 @@ function drawLines() {
   for (const word of at("lines").querySelectorAll(".token")) {
     const here = { side: word.dataset.side, index: Number(word.dataset.index) };
     word.classList.toggle("chosen", same(focus, here));
-    word.ariaPressed = String(same(kept, here));
+    word.ariaPressed = String(same(pinned, here));
     word.setAttribute("tabindex", same(stop, here) ? 0 : -1);
   }
   at("lines-text").textContent = focus ? described(focus) : "";
 }
 
-/** Says in words what a word attends to, or is attended to by, most. */
+/** Describes in text what a word attends to, or is attended to by, most. */
 function described({ side, index }) {
   const { queries, keys } = data.kinds[state.kind];
   const others = side === "query" ? keys : queries;
@@ -159,7 +159,7 @@ function described({ side, index }) {
   const token = (side === "query" ? queries : keys)[index];
   const verb = side === "query" ? "attends to" : "is attended to by";
   const text = `${token} ${verb}: ${list.join(", ")} (mean of the heads shown).`;
-  // Which line is of which head, for those to whom a colour does not say it.
+  // Names the heads for users who cannot tell the colours apart.
   const most = weights.map((one, i) => `${heads[i] + 1} ${others[ordered(one)[0]]}`);
   return heads.length > 1 ? `${text} Most, by head: ${most.join(", ")}.` : text;
 }
@@ -175,13 +175,13 @@ function drawControls() {
   }
 }
 
-/** Changes what is looked at, and draws all that depends on it. */
+/** Changes the selection and redraws everything that depends on it. */
 function choose(changes) {
   const before = state.kind;
   Object.assign(state, changes);
   const { layers, queries, keys } = data.kinds[state.kind];
   if (state.kind !== before || !at("lines").firstChild) {
-    hovered = focused = kept = null;
+    hovered = focused = pinned = null;
     drawWords();
   }
   state.layer = Math.min(state.layer, layers.length - 1);

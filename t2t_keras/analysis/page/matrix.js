@@ -1,9 +1,9 @@
-// Matrices: reading them, computing with them, drawing them.
+// Decoding, computing with and drawing matrices.
 
 const at = (id) => document.getElementById(id);
 const data = JSON.parse(at("data").textContent);
 
-/** Makes an element, with attributes (or properties) and children. */
+/** Creates an HTML element with attributes (or properties) and children. */
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -14,7 +14,7 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** Makes an element of a drawing. */
+/** Creates an SVG element. */
 function shape(name, attributes = {}, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -55,14 +55,14 @@ class Matrix {
     }
     return result;
   }
-  /** Each row's exponentials over their sum. */
+  /** Softmax over each row. */
   softmax() {
     const result = new Matrix(this.rows, this.columns);
     for (let row = 0; row < this.rows; row++) {
       const start = row * this.columns;
       const scores = this.values.subarray(start, start + this.columns);
-      const greatest = Math.max(...scores);
-      const powers = Array.from(scores, (score) => Math.exp(score - greatest));
+      const maximum = Math.max(...scores);
+      const powers = Array.from(scores, (score) => Math.exp(score - maximum));
       const sum = powers.reduce((a, b) => a + b);
       powers.forEach((power, i) => { result.values[start + i] = power / sum; });
     }
@@ -70,7 +70,7 @@ class Matrix {
   }
 }
 
-/** Reads float32 numbers from base64: [matrices, rows, columns], a matrix each. */
+/** Decodes base64 float32 numbers of shape [matrices, rows, columns]. */
 function matrices(text, [number, rows, columns]) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const values = new Float32Array(bytes.buffer);
@@ -79,7 +79,7 @@ function matrices(text, [number, rows, columns]) {
   ));
 }
 
-/** Tells whether black is better to read on a colour than white (WCAG's luminance). */
+/** Returns whether black has more contrast on a colour than white (WCAG luminance). */
 function isLight(colour) {
   const [r, g, b] = [1, 3, 5].map((i) => {
     const part = parseInt(colour.slice(i, i + 2), 16) / 255;
@@ -88,7 +88,7 @@ function isLight(colour) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179;
 }
 
-/** Lets the keyboard scroll a box if it is too narrow for what is in it. */
+/** Makes a box scrollable by keyboard if its content is wider than the box. */
 function letScroll(label, box) {
   box.role = "group";
   box.ariaLabel = label;
@@ -96,31 +96,31 @@ function letScroll(label, box) {
   else box.removeAttribute("tabindex");
 }
 
-/** From blue by white to red; what is masked is grey. */
-function twoSided(value, most) {
+/** Colour from blue through white to red; grey for masked values. */
+function twoSided(value, maximum) {
   if (value === -Infinity) return [128, 128, 128];
-  const share = Math.max(-1, Math.min(1, value / most));
+  const share = Math.max(-1, Math.min(1, value / maximum));
   const [r, g, b] = share < 0 ? [33, 102, 172] : [178, 24, 43];
   const mix = (colour) => Math.round(247 + (colour - 247) * Math.abs(share));
   return [mix(r), mix(g), mix(b)];
 }
 
-/** From white to dark blue. */
-function oneSided(value, most) {
-  const share = Math.sqrt(Math.max(0, Math.min(1, value / most)));
+/** Colour from white to dark blue. */
+function oneSided(value, maximum) {
+  const share = Math.sqrt(Math.max(0, Math.min(1, value / maximum)));
   return [8, 48, 107].map((colour) => Math.round(255 + (colour - 255) * share));
 }
 
 /**
- * Draws a matrix as coloured cells.
- * labels: texts of rows and columns, where there are any; chosen: row and column to
- * mark, undefined for all of them; pick: called with the row and column of a click.
+ * Draws a matrix as a heat map.
+ * rowLabels, columnLabels: optional labels; chosen: row and column to mark, undefined
+ * for all rows or columns; pick: called with row and column when a cell is clicked.
  */
 function heatmap(name, matrix, { rowLabels, columnLabels, chosen = {}, cell = [14, 14],
-  colour = twoSided, most, pick, hint }) {
+  colour = twoSided, maximum, pick, hint }) {
   const { rows, columns } = matrix;
   const finite = matrix.values.filter(Number.isFinite);
-  const limit = most ?? finite.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
+  const limit = maximum ?? finite.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-9);
   const canvas = element("canvas", { width: columns, height: rows });
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);

@@ -1,4 +1,4 @@
-// The positional encoding, as a picture and as curves.
+// The positional encoding as a heat map and as curves.
 
 const encoding = matrices(data.position.values, [1, ...data.position.shape])[0];
 const isSinusoidal = data.position.kind === "sinusoidal";
@@ -12,7 +12,7 @@ function drawPositions() {
   const wave = dimension % 2 ? "cos" : "sin";
   at("dimension-text").textContent = isSinusoidal
     ? `${dimension}: ${wave}(pos / 10000^(${dimension - (dimension % 2)}/${encoding.columns})), `
-      + `a wave of ${(2 * Math.PI / frequency(dimension)).toFixed(1)} positions`
+      + `wavelength ${(2 * Math.PI / frequency(dimension)).toFixed(1)} positions`
     : `${dimension}`;
   at("position-map").replaceChildren(heatmap("positions × dimensions", encoding, {
     cell: [Math.max(1, Math.min(6, Math.floor(roomFor("position-map") / encoding.columns))), 5],
@@ -29,7 +29,7 @@ function drawPositions() {
 
 const roomFor = (id) => Math.min(900, at(id).clientWidth || 900);
 
-/** Draws a dimension and, where it has one, the other wave of its frequency. */
+/** Draws a dimension and, if sinusoidal, the other wave of the same frequency. */
 function curves(dimension) {
   const [width, height, left, top] = [roomFor("position-curves"), 180, 40, 14];
   const column = Array.from({ length: encoding.rows }, (_, row) => encoding.get(row, dimension));
@@ -38,7 +38,7 @@ function curves(dimension) {
   const y = (value) => top + (height - 2 * top) * (1 - value / most) / 2;
   const svg = shape("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-    "aria-label": `Dimension ${dimension} over the positions`,
+    "aria-label": `Dimension ${dimension} by position`,
   });
   for (const value of [most, 0, -most]) {
     svg.append(
@@ -64,13 +64,13 @@ function curves(dimension) {
 }
 
 at("position-text").textContent = isSinusoidal
-  ? "Attention itself does not know the order of words. A vector for each position is added to the word's: each pair of dimensions is a sine and a cosine of one wavelength, from 2π to 10,000 · 2π positions (section 3.5)."
-  : "Attention itself does not know the order of words. A vector for each position is added to the word's; this model has learned its vectors (Table 3, row E).";
+  ? "Attention itself does not know the order of words. A position vector is added to each word vector. Each pair of its dimensions is a sine and a cosine of one wavelength, from 2π to 10,000 · 2π positions (section 3.5)."
+  : "Attention itself does not know the order of words. A position vector is added to each word vector. This model has learned its position vectors (Table 3, row E).";
 at("dimension").max = encoding.columns - 1;
 at("dimension").value = Math.min(4, encoding.columns - 1);
 at("dimension").addEventListener("input", drawPositions);
 at("position-legend").textContent =
-  `Positions 0 to ${encoding.rows - 1} from left to right. Points: this model's numbers.`
-  + (isSinusoidal ? " Thick line: the formula; thin line: its other wave." : "");
+  `Positions 0 to ${encoding.rows - 1} from left to right. Points: values of this model.`
+  + (isSinusoidal ? " Thick line: the formula. Thin line: the other wave of the pair." : "");
 drawPositions();
 addEventListener("resize", drawPositions);

@@ -1,4 +1,4 @@
-// Scaled dot-product attention in steps, with the numbers of one head.
+// Scaled dot-product attention of one head, step by step.
 
 function drawSteps() {
   const { title, queries, keys, hides_later } = data.kinds[state.kind];
@@ -12,7 +12,7 @@ function drawSteps() {
     at(id).value = value;
   }
   at("steps-of").textContent = `${title}, layer ${state.layer + 1}`;
-  const [asks, answers] = [queries[query], keys[key]];
+  const [queryWord, keyWord] = [queries[query], keys[key]];
   const thin = [Math.max(2, Math.min(6, Math.floor(360 / Q.columns))), 14];
   const square = (name, matrix, more = {}) => heatmap(name, matrix, {
     rowLabels: queries, columnLabels: keys, chosen: { row: query, column: key },
@@ -33,26 +33,26 @@ function drawSteps() {
 
   const steps = [
     ["Queries and keys",
-      `Each word that attends asks with its row of Q, each word attended to answers with its row of K; both have d_k = ${Q.columns} numbers, made from the word's vector by learned matrices.`,
+      `Each query word has a row of Q and each key word a row of K. Both have d_k = ${Q.columns} numbers, computed from the word vector by learned matrices.`,
       [rows("Q", Q, queries, query, pickQuery), rows("K", K, keys, key, pickKey)]],
-    ["Q Kᵀ: how well they fit",
-      `q(${asks}) · k(${answers}) = ${format(score)}: the sum of ${Q.columns} products.`,
+    ["Q Kᵀ: similarity of queries and keys",
+      `q(${queryWord}) · k(${keyWord}) = ${format(score)}: the sum of ${Q.columns} products.`,
       [square("Q Kᵀ", scores)]],
     ["Scaling by 1/√d_k",
-      `${format(score)} / √${Q.columns} = ${format(scaled.get(query, key))}. Without it, long vectors would give scores so large that the softmax hardly learns (section 3.2.1).`,
+      `${format(score)} / √${Q.columns} = ${format(scaled.get(query, key))}. Without scaling, a large d_k leads to large scores, for which the softmax has very small gradients (section 3.2.1).`,
       [square("Q Kᵀ / √d_k", scaled)]],
     ["Mask",
       hides_later
-        ? `A word sees itself and those before it: what comes later (grey) is set to −∞. ${asks} sees ${seen} of ${keys.length}${isHidden ? `, and ${answers} is not among them` : ""}.`
-        : "Nothing is hidden in this attention: the whole source is known. (In a batch, padding is.)",
+        ? `A word sees itself and the words before it. Scores of later words (grey) are set to −∞. ${queryWord} sees ${seen} of ${keys.length}${isHidden ? `, and ${keyWord} is not among them` : ""}.`
+        : "This attention has no mask, because the whole source is known. (In a batch, padding is masked.)",
       hides_later ? [square("masked", masked)] : []],
     ["Softmax: scores become weights",
       isHidden
-        ? `exp(−∞) = 0: ${asks} does not attend to ${answers}.`
-        : `exp(${format(masked.get(query, key))}) over the sum of the row's ${seen} exponentials = ${format(weights.get(query, key))}. Each row sums to 1.`,
-      [square("weights", weights, { colour: oneSided, most: 1 })]],
+        ? `exp(−∞) = 0: ${queryWord} does not attend to ${keyWord}.`
+        : `exp(${format(masked.get(query, key))}) divided by the sum of the ${seen} exponentials of the row = ${format(weights.get(query, key))}. Each row sums to 1.`,
+      [square("weights", weights, { colour: oneSided, maximum: 1 })]],
     ["Weighted sum of the values",
-      `output(${asks}) = ${strongest.join(" + ")} + …`,
+      `output(${queryWord}) = ${strongest.join(" + ")} + …`,
       [rows("V", V, keys, key, pickKey), rows("output", output, queries, query, pickQuery)]],
   ];
   at("step-list").replaceChildren(...steps.map(([name, text, figures]) => element(
