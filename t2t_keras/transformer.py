@@ -17,6 +17,7 @@ from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder
 from t2t_keras.layers.masks import causal_mask, padding_mask
+from t2t_keras.layers.output_projection import OutputProjection
 from t2t_keras.layers.position import POSITIONAL_ENCODINGS
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.symbolic import TracedOutputs
@@ -190,7 +191,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
             return_attention_scores,
             training,
         )
-        logits = self.target_embedding.logits(states)
+        logits = self.output_projection().logits(states)
         return (logits, *rest) if rest else logits
 
     def _target_states(
@@ -219,10 +220,17 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         )
         return result if isinstance(result, tuple) else (result,)
 
+    def output_projection(self) -> OutputProjection:
+        """Returns the map from decoder states to logits.
+
+        Everything that needs logits, or a loss of them, takes it from here.
+        """
+        return self.target_embedding.output_projection()
+
     def target_states(
         self, inputs: dict[str, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:
-        """Returns what `target_embedding.logits` turns into the logits of `call`.
+        """Returns what `output_projection` turns into the logits of `call`.
 
         Args:
             inputs: As of `call`.
@@ -246,7 +254,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         """Scores every target position at once."""
         if not return_attention_scores:
             states = self.target_states(inputs, training=training)
-            return self.target_embedding.logits(states)
+            return self.output_projection().logits(states)
         source = inputs["source"]
         memory, encoder_scores = self.encode(
             source, return_attention_scores=True, training=training

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers import initializers
-from t2t_keras.layers.linear import project
+from t2t_keras.layers.output_projection import OutputProjection
 from t2t_keras.layers.shapes import require_shape
 
 
@@ -71,8 +71,11 @@ class SharedEmbedding(keras.layers.Layer):
             ValueError: If the last axis of `x` is not `d_model`.
         """
         x = require_shape(x, (..., self.d_model), self, "x")
-        matrix = tf.cast(self.matrix(), self.compute_dtype)
-        return project(tf.cast(x, self.compute_dtype), matrix)
+        return self.output_projection().logits(tf.cast(x, self.compute_dtype))
+
+    def output_projection(self) -> OutputProjection:
+        """Returns the projection by the transposed matrix, without a bias."""
+        return OutputProjection(self.matrix())
 
     def matrix(self) -> tf.Tensor:
         """Returns the matrix, `[vocab_size, d_model]` in the dtype of the variable.

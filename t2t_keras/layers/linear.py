@@ -22,6 +22,8 @@ def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> A
         `[batch, ..., units]`.
     """
     units, inputs = kernel.shape
+    if len(x.shape) == 2 and bias is None:
+        return tf.matmul(x, kernel, transpose_b=True)
     # A product of two matrices is one call of the library that computes it; one of a
     # batch of matrices would be a call for each.
     y = tf.matmul(tf.reshape(x, [-1, inputs]), kernel, transpose_b=True)

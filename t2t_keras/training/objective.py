@@ -4,11 +4,7 @@ import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.tokens import BOS_ID, PAD_ID
-from t2t_keras.training.losses import (
-    divergence,
-    projected_token_losses,
-    token_losses,
-)
+from t2t_keras.training.losses import divergence, token_losses
 from t2t_keras.training.metrics import token_sums
 from t2t_keras.transformer import Transformer
 
@@ -72,18 +68,15 @@ class Objective:
         real = labels != PAD_ID
         if not (self.r_drop and training):
             states = self._states(model, source, shifted, training)
-            smoothed, nll, correct = projected_token_losses(
-                labels,
-                states,
-                model.target_embedding.matrix(),
-                self.label_smoothing,
+            smoothed, nll, correct = model.output_projection().token_losses(
+                labels, states, self.label_smoothing
             )
             total = tf.reduce_sum(tf.where(real, smoothed, 0.0))
             return total, token_sums(source, labels, smoothed, nll, correct)
 
         sources, starts = (tf.concat([x, x], axis=0) for x in (source, shifted))
         states = self._states(model, sources, starts, training)
-        first, second = tf.split(model.target_embedding.logits(states), 2)
+        first, second = tf.split(model.output_projection().logits(states), 2)
         total, sums = 0.0, 0.0
         for logits in (first, second):
             smoothed, nll = token_losses(labels, logits, self.label_smoothing)

@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.training.losses import (
-    LabelSmoothedCrossEntropy,
-    projected_token_losses,
-    token_losses,
-)
+from t2t_keras.layers.output_projection import OutputProjection
+from t2t_keras.training.losses import LabelSmoothedCrossEntropy, token_losses
 from t2t_keras.training.metrics import token_metrics, token_sums
 
 
@@ -46,32 +43,89 @@ def test_losses_equal_the_cross_entropy_with_the_smoothed_target():
     np.testing.assert_allclose(nll, expected_nll, atol=1e-5)
 
 
-def test_the_projected_form_has_the_same_values_and_gradients():
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_fused_loss_equals_loss_of_logits_in_value_and_gradient(with_bias, smoothing):
     rng = np.random.default_rng(1)
     states = tf.constant(rng.normal(size=(9, 6)))
     table = tf.constant(rng.normal(size=(13, 6)))
+    bias = tf.constant(rng.normal(size=13) * 3) if with_bias else None
     labels = tf.constant(rng.integers(0, 13, 9))
     weights = tf.constant(rng.random(9))
+    inputs = [states, table, bias] if with_bias else [states, table]
 
-    def plain():
-        logits = tf.matmul(states, table, transpose_b=True)
-        return token_losses(labels, logits, 0.1)
+    def plain(projection):
+        logits = projection.logits(states)
+        correct = tf.argmax(logits, axis=1) == labels
+        return *token_losses(labels, logits, smoothing), correct
+
+    def fused(projection):
+        return projection.token_losses(labels, states, smoothing)
 
     results = []
-    for function in (
-        plain,
-        lambda: projected_token_losses(labels, states, table, 0.1)[:2],
-    ):
-        with tf.GradientTape() as tape:
-            tape.watch([states, table])
-            smoothed, nll = function()
+    for function in (plain, fused):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(inputs)
+            smoothed, nll, correct = function(OutputProjection(table, bias))
             total = tf.reduce_sum(smoothed * weights)
-        gradients = [
-            tf.convert_to_tensor(g) for g in tape.gradient(total, [states, table])
-        ]
-        results.append([smoothed, nll, *gradients])
+            total_nll = tf.reduce_sum(nll * weights)
+        gradients = [*tape.gradient(total, inputs), *tape.gradient(total_nll, inputs)]
+        results.append([smoothed, nll, correct, *map(tf.convert_to_tensor, gradients)])
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
+    assert np.abs(results[0][5]).max() > 0.01
+
+
+def test_output_projection_is_states_times_matrix_plus_bias():
+    rng = np.random.default_rng(2)
+    states, table, bias = (rng.normal(size=size) for size in ((2, 3, 6), (13, 6), 13))
+    projection = OutputProjection(tf.constant(table), tf.constant(bias))
+    logits = projection.logits(tf.constant(states))
+    np.testing.assert_allclose(logits, states @ table.T + bias, atol=1e-12)
+
+
+def fused_losses(labels, states, table, smoothing):
+    return OutputProjection(table).token_losses(labels, states, smoothing)
+
+
+def low_precision_gradients(function, dtype, bias):
+    """Returns the gradients of 500 confident tokens, states and a bias included."""
+    rng = np.random.default_rng(4)
+    table = rng.normal(size=(200, 32)).astype(np.float32) * 32**-0.5
+    labels = rng.integers(0, 200, 500)
+    states = tf.cast(rng.normal(size=(500, 32)) * 0.5 + table[labels] * 8, dtype)
+    projection = OutputProjection(tf.Variable(table), tf.Variable(bias))
+    inputs = [states, *projection]
+    with tf.GradientTape() as tape:
+        tape.watch(states)
+        total = tf.reduce_sum(function(projection, tf.constant(labels), states))
+    return [
+        tf.cast(tf.convert_to_tensor(gradient), tf.float32).numpy()
+        for gradient in tape.gradient(total, inputs)
+    ]
+
+
+def test_fused_gradient_with_a_bias_is_accurate_in_bfloat16():
+    bias = np.random.default_rng(5).normal(size=200).astype(np.float32)
+
+    def plain(projection, labels, states):
+        return token_losses(labels, projection.logits(states), 0.1)[0]
+
+    def fused(projection, labels, states):
+        return projection.token_losses(labels, states, 0.1)[0]
+
+    exact = low_precision_gradients(plain, tf.float32, bias)
+    errors = [
+        [
+            np.linalg.norm(one - other) / np.linalg.norm(other)
+            for one, other in zip(
+                low_precision_gradients(function, tf.bfloat16, bias), exact, strict=True
+            )
+        ]
+        for function in (fused, plain)
+    ]
+    for of_fused, of_plain in zip(*errors, strict=True):
+        assert of_fused < 1.1 * of_plain + 1e-4
 
 
 def test_low_precision_loses_no_token_that_repeats():
@@ -82,9 +136,7 @@ def test_low_precision_loses_no_token_that_repeats():
     gradients = []
     for dtype in (tf.float32, tf.bfloat16):
         with tf.GradientTape() as tape:
-            smoothed, nll, _ = projected_token_losses(
-                labels, tf.cast(states, dtype), table, 0.1
-            )
+            smoothed, nll, _ = fused_losses(labels, tf.cast(states, dtype), table, 0.1)
             total = tf.reduce_sum(smoothed)
         assert float(tf.reduce_min(nll)) >= 0
         gradients.append(tf.convert_to_tensor(tape.gradient(total, table)).numpy())
@@ -118,7 +170,7 @@ def relative_gradient_errors(function, labels, states, table, smoothing, dtype):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_projected_gradient_is_as_accurate_as_the_plain_one_in_low_precision(
+def test_fused_gradient_is_as_accurate_as_the_plain_one_in_low_precision(
     dtype, smoothing
 ):
     rng = np.random.default_rng(0)
@@ -133,7 +185,7 @@ def test_projected_gradient_is_as_accurate_as_the_plain_one_in_low_precision(
     for confidence in (0, 8, 12, 16):
         states = rng.normal(size=(256, 128)) * 0.5 + table[labels] * confidence
         data = labels, states, table, smoothing, dtype
-        errors = relative_gradient_errors(projected_token_losses, *data)
+        errors = relative_gradient_errors(fused_losses, *data)
         for error, of_plain in zip(
             errors, relative_gradient_errors(plain, *data), strict=True
         ):
@@ -141,7 +193,7 @@ def test_projected_gradient_is_as_accurate_as_the_plain_one_in_low_precision(
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_gradient_of_the_projected_nll_is_that_of_the_unsmoothed_loss(dtype):
+def test_gradient_of_the_fused_nll_is_that_of_the_unsmoothed_loss(dtype):
     rng = np.random.default_rng(1)
     states = tf.cast(rng.normal(size=(9, 6)), dtype)
     table = tf.constant(rng.normal(size=(13, 6)), tf.float32)
@@ -150,7 +202,7 @@ def test_gradient_of_the_projected_nll_is_that_of_the_unsmoothed_loss(dtype):
     for smoothing, output in ((0.0, 0), (0.1, 1)):
         with tf.GradientTape() as tape:
             tape.watch([states, table])
-            outputs = projected_token_losses(labels, states, table, smoothing)
+            outputs = fused_losses(labels, states, table, smoothing)
             total = tf.reduce_sum(outputs[output])
         gradients.append(tape.gradient(total, [states, table]))
     for one, other in zip(*gradients, strict=True):
@@ -162,12 +214,10 @@ def test_gradient_of_the_projected_nll_is_that_of_the_unsmoothed_loss(dtype):
         )
 
 
-def test_the_projected_form_survives_a_hopeless_token():
+def test_fused_loss_survives_a_hopeless_token():
     states = tf.constant([[100.0, 0.0]])
     table = tf.constant([[1.0, 0.0], [-1.0, 0.0]])
-    smoothed, nll, correct = projected_token_losses(
-        tf.constant([1]), states, table, 0.0
-    )
+    smoothed, nll, correct = fused_losses(tf.constant([1]), states, table, 0.0)
     assert float(nll[0]) == pytest.approx(200, rel=1e-5) == float(smoothed[0])
     assert not correct[0]
 
