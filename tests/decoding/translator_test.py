@@ -60,7 +60,7 @@ def test_batches_that_are_searched_at_once_change_nothing(model, tokenizers):
 
 def test_empty_lines_give_empty_lines(translator):
     empty, full, blank = translator.translate(["", "the dog", " \t "])
-    assert empty == [("", 0.0, "empty")] == blank
+    assert empty == [("", None, "empty")] == blank
     assert full[0].status == "ok"
     assert full[0].score < 0
     assert translator.translate([]) == []
@@ -193,7 +193,7 @@ def test_details_are_those_of_the_tokens_that_were_found(model, tokenizers):
     lines = [*LINES[:9], ""]
     in_detail = translator.translate_in_detail(lines)
     assert [[one for one, _ in row] for row in in_detail] == translator.translate(lines)
-    assert in_detail[-1] == [(("", 0.0, "empty"), ([], [], []))]
+    assert in_detail[-1] == [(("", None, "empty"), ([], [], []))]
     pieces = tokenizers.target.pieces()
     otherwise = 0
     for (text, score, _), details in itertools.chain(*in_detail[:-1]):
