@@ -1,4 +1,4 @@
-"""The text of training batches, for people to look at."""
+"""Writes the text of training batches for inspection."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,14 +18,15 @@ def dump_batch(
     path: Path,
     is_chief: bool,
 ) -> Callable[[int, int], Path]:
-    """Returns a function that writes the text of a batch, a pair a line.
+    """Returns a function that writes the text of a batch, one pair per line.
 
     Args:
         examples: The training data.
-        order: The order of its batches.
-        tokenizers: Those of the data.
-        path: Where to write; the batch's place is added to the name.
-        is_chief: Whether this worker writes; the others only know where it is.
+        order: The order of the training batches.
+        tokenizers: The tokenizers of the data.
+        path: Prefix of the file name. Epoch and number of the batch are appended.
+        is_chief: Whether this worker writes the file. Other workers only return its
+            path.
     """
 
     def dump(epoch: int, number: int) -> Path:
@@ -36,7 +37,7 @@ def dump_batch(
         fetched = (tf.constant(x) for x in examples.fetch(indices))
         source, target = examples.parse(*fetched)
         texts = (
-            # Without the end token, which no detokenizer knows.
+            # Remove EOS, which detokenizers do not accept.
             tokenizer.detokenize(ids[:, :-1]).numpy().tolist()
             for tokenizer, ids in (
                 (tokenizers.source, source),

@@ -184,10 +184,10 @@ def prepare(
 
 
 def _versions() -> dict[str, str]:
-    """Returns the versions of what decides the data, as far as it is installed."""
+    """Returns the versions of the installed packages that determine the data."""
     versions = {}
     for name in _VERSIONED:
-        # Babel and num2words are an extra.
+        # Babel and num2words are optional.
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions

@@ -1,4 +1,4 @@
-"""The splits of prepared data: from their records, or from the text itself."""
+"""Opens the splits of prepared data, from records or from text."""
 
 import itertools
 
@@ -14,21 +14,21 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
     """Opens a split of prepared data.
 
     Args:
-        data: The prepared directory.
+        data: The data directory.
         split: "train", "dev" or "test".
-        from_text: Read the corpus that the directory was made of, rather than its
-            records, with the same vocabulary and filter.
+        from_text: Whether to read the text of the corpus instead of the records, with
+            the same vocabulary and filter. Default False.
 
     Raises:
-        UserError: If the corpus no longer is what it was, or it was prepared with BPE
-            dropout.
+        UserError: If the records are invalid or, with `from_text`, if the corpus has
+            changed, is a stream, or was prepared with BPE dropout.
     """
     if not from_text:
         return data.examples(split)
     if data.manifest.get("bpe_dropout"):
         raise UserError(
-            f"--read_text divides words in the usual pieces, and {data.data_dir} was "
-            "prepared with --bpe_dropout. Train without it."
+            f"--read_text segments text without BPE dropout, but {data.data_dir} was "
+            "prepared with --bpe_dropout. Train without --read_text."
         )
     arguments = data.manifest["corpus_arguments"]
     for kind in ("sources", "targets", "trees"):
