@@ -1,15 +1,16 @@
-"""Runs workloads side by side with other software and prints the ratios.
+"""Compares the speed of this project with other software.
 
 python benchmarks/bench.py [--rounds=3] [--only=training] [--against=tf-models]
     [--multi30k=DIR]
 
-Contestants take turns, one process at a time, and this project runs anew before each
-of the others, so that whatever the machine does meets both; figures are medians over
-the rounds. Of a virtual machine whose host is busy with others, a run is repeated.
-Who fails is left out of the rest of a workload. Every run that counts is kept in
-.bench/results.jsonl, with what was stolen of it; the tables are printed and written to
-.bench/results.md, drawn in .bench/results.svg and .png. Without DIR, the folder of
-Multi30k's files, what reads them is left out.
+Programs run in turn, one process at a time. This project runs before each of the
+others, so that load on the machine affects both. Figures are medians over the rounds.
+On a virtual machine, a run is repeated if the host was busy with other machines. A
+program that fails is skipped for the rest of the workload.
+
+Each run is recorded in .bench/results.jsonl, with its share of stolen time. Tables are
+printed and written to .bench/results.md, plots to .bench/results.svg and .png. Without
+DIR, the folder of Multi30k's files, workloads that read them are skipped.
 """
 
 import argparse
@@ -31,21 +32,32 @@ from workloads import OURS, WORKLOADS, Contestant, Workload
 from t2t_keras.pipelines.stage import environment
 
 _ATTEMPTS = 4
-"""How often a run is tried until it is clean."""
+"""Maximum number of attempts to get a clean run."""
 
 
 def main() -> None:
-    """Measures what flags ask for."""
+    """Measures the workloads that the flags select."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=3, help="default 3")
-    parser.add_argument("--only", default="", help="part of the workloads' names")
-    parser.add_argument("--against", default="", help="part of the others' names")
     parser.add_argument(
-        "--multi30k", type=Path, help="folder of train.en.gz and others"
+        "--rounds", type=int, default=3, help="number of rounds (default 3)"
     )
-    parser.add_argument("--output", type=Path, default=peers.BENCH)
+    parser.add_argument(
+        "--only", default="", help="run workloads whose name contains this"
+    )
+    parser.add_argument(
+        "--against", default="", help="compare with programs whose name contains this"
+    )
+    parser.add_argument(
+        "--multi30k", type=Path, help="folder with Multi30k's train.en.gz etc."
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=peers.BENCH,
+        help="output folder (default .bench)",
+    )
     arguments = parser.parse_args()
     everything: dict[str, Workload | Growth] = {**WORKLOADS, **GROWTHS}
     chosen = {
@@ -60,12 +72,15 @@ def main() -> None:
         if arguments.only in name
     }
     if not chosen:
-        parser.error(f"--only is part of {', '.join(everything)}")
+        parser.error(
+            f"--only must be part of one of {', '.join(everything)}. Received: "
+            f"{arguments.only}"
+        )
     if not any(arguments.against in c.name for w in chosen.values() for c in w.runs()):
-        parser.error(f"--against={arguments.against} is part of nobody's name there")
+        parser.error(f"--against={arguments.against} matches no program there")
     left_out = [n for n, w in chosen.items() if w.needs_text and not arguments.multi30k]
     if left_out:
-        _tell(f"Left out without --multi30k: {'; '.join(left_out)}")
+        _log(f"Skipped without --multi30k: {'; '.join(left_out)}")
     arguments.output.mkdir(parents=True, exist_ok=True)
     if any(work.needs_text for work in chosen.values()) and arguments.multi30k:
         folder = str(arguments.multi30k)
@@ -89,11 +104,11 @@ def main() -> None:
 
 
 def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -> Runs:
-    """Runs all contestants in turn, so many rounds.
+    """Runs all contestants in turn for the given number of rounds.
 
     Returns:
-        The figures of those that never failed; of this project's own, where it has
-        rivals, one run before each rival's.
+        The figures of the contestants that did not fail. This project has one run
+        before each rival's run.
 
     Raises:
         SystemExit: If a program of this project fails.
@@ -105,15 +120,15 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
         turns = [Contestant(MACHINE, MACHINE, command), *turns]
     pythons = {c.peer: peers.python_of(c.peer) for c in turns}
     failed: set[str] = set()
-    made: dict[tuple[str, ...], bool] = {}
+    set_up: dict[tuple[str, ...], bool] = {}
     for contestant in turns:
         if not contestant.setup:
             continue
         setup = (contestant.peer, *contestant.setup)
-        if setup not in made:
-            made[setup] = _run(pythons, contestant, contestant.setup) is not None
-        if not made[setup]:
-            _leave_out(contestant, failed)
+        if setup not in set_up:
+            set_up[setup] = _run(pythons, contestant, contestant.setup) is not None
+        if not set_up[setup]:
+            _skip(contestant, failed)
     runs: Runs = {}
     for number in range(1, arguments.rounds + 1):
         for contestant in turns:
@@ -121,10 +136,10 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
                 continue
             figures = _clean_run(pythons, contestant)
             if figures is None:
-                _leave_out(contestant, failed)
+                _skip(contestant, failed)
                 continue
             runs.setdefault(contestant.name, []).append(figures)
-            _tell(
+            _log(
                 f"{name}, round {number} of {arguments.rounds}: {contestant.name} "
                 f"{figures['rate']:.4g}, stolen {figures['stolen_percent']:.0f}%"
             )
@@ -139,20 +154,20 @@ def measure(name: str, work: Workload | Growth, arguments: argparse.Namespace) -
     return {name: found for name, found in runs.items() if name not in failed}
 
 
-def _leave_out(contestant: Contestant, failed: set[str]) -> None:
+def _skip(contestant: Contestant, failed: set[str]) -> None:
     if contestant.name not in failed:
         failed.add(contestant.name)
-        _tell(f"Going on without {contestant.name}.")
+        _log(f"Continuing without {contestant.name}.")
 
 
 def _clean_run(
     pythons: dict[str, str], contestant: Contestant
 ) -> dict[str, Any] | None:
-    """Runs a contestant until its host has left it nearly all of the processors' time.
+    """Runs a contestant until the host has taken almost no processor time.
 
     Returns:
-        The figures of the run of which least was stolen, and how much that was; None
-        if one has failed.
+        The figures of the run with the least stolen time, including that share. None if
+        a run fails.
     """
     best: dict[str, Any] | None = None
     for _ in range(_ATTEMPTS):
@@ -166,17 +181,17 @@ def _clean_run(
             best = figures
         if figures["stolen_percent"] < stolen.CLEAN:
             break
-        _tell(f"{contestant.name}: not clean, {figures['stolen_percent']:.0f}% stolen")
+        _log(f"{contestant.name}: not clean, {figures['stolen_percent']:.0f}% stolen")
     return best
 
 
 def _run(
     pythons: dict[str, str], contestant: Contestant, command: list[str]
 ) -> str | None:
-    """Runs a program in the environment that it sets itself.
+    """Runs a program with the environment variables that its software sets.
 
     Returns:
-        What it prints; None if it is another's and has failed.
+        The standard output, or None if a program of other software fails.
     """
     is_own = contestant.peer in (OURS, MACHINE)
     finished = subprocess.run(
@@ -186,7 +201,7 @@ def _run(
         check=False,
         env={
             "TF_CPP_MIN_LOG_LEVEL": "3",
-            # For every TensorFlow: some processors have it on by default.
+            # For every TensorFlow, because the default depends on the processor.
             "TF_ENABLE_ONEDNN_OPTS": "1",
             **(environment() if is_own else {}),
             **os.environ,
@@ -197,7 +212,7 @@ def _run(
         message = f"{' '.join(command)} failed:\n{finished.stderr[-4000:]}"
         if is_own:
             sys.exit(message)
-        _tell(message)
+        _log(message)
         return None
     return finished.stdout
 
@@ -206,7 +221,7 @@ def _path(program: str) -> Path:
     return Path(__file__).with_name(program)
 
 
-def _tell(message: str) -> None:
+def _log(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 

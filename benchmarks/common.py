@@ -1,6 +1,7 @@
-"""What every measured program shares: its sizes, its clock, its line of output.
+"""Flags, timing and output shared by all measured programs.
 
-Peers run these programs with their own Python: nothing but the standard library here.
+Other software runs these programs with its own Python, so this module uses only the
+standard library.
 """
 
 import argparse
@@ -15,11 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 LEARNING_RATE = 1e-4
-"""Adam's, of all: what it is does not matter to the time of a step."""
+"""Learning rate of Adam in all programs. It does not affect the time of a step."""
 
 
 def sizes(description: str | None) -> argparse.ArgumentParser:
-    """Returns a parser of the flags that all programs understand."""
+    """Returns a parser for the flags of all programs."""
     parser = argparse.ArgumentParser(description=description)
     for name, value in {
         "num_layers": 6,
@@ -36,7 +37,7 @@ def sizes(description: str | None) -> argparse.ArgumentParser:
 
 
 def model_arguments(sizes: argparse.Namespace) -> dict[str, int]:
-    """Returns the sizes that this project's Transformer takes under these names."""
+    """Returns the sizes that are arguments of this project's Transformer."""
     return {
         name: getattr(sizes, name)
         for name in ("num_layers", "d_model", "d_ff", "num_heads")
@@ -44,33 +45,33 @@ def model_arguments(sizes: argparse.Namespace) -> dict[str, int]:
 
 
 def training_parser(description: str | None) -> argparse.ArgumentParser:
-    """Returns a parser of the flags of a program that trains."""
+    """Returns a parser for the flags of a training program."""
     parser = sizes(description)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=32)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--label_smoothing", type=float, default=0.1)
-    parser.add_argument("--warmup", type=int, default=3, help="steps not counted")
-    parser.add_argument("--steps", type=int, default=8, help="steps counted")
+    parser.add_argument("--warmup", type=int, default=3, help="untimed steps")
+    parser.add_argument("--steps", type=int, default=8, help="timed steps")
     return parser
 
 
 def training_sizes(description: str | None) -> argparse.Namespace:
-    """Parses the flags of a program that trains."""
+    """Parses the flags of a training program."""
     return training_parser(description).parse_args()
 
 
 def decoding_sizes(description: str | None) -> argparse.Namespace:
-    """Parses the flags of a program that decodes."""
+    """Parses the flags of a decoding program."""
     parser = sizes(description)
-    parser.add_argument("--streams", type=int, default=1, help="batches at once")
-    parser.add_argument("--threads", type=int, default=0, help="of each stream")
+    parser.add_argument("--streams", type=int, default=1, help="concurrent batches")
+    parser.add_argument("--threads", type=int, default=0, help="threads per stream")
     parser.add_argument("--sentences", type=int, default=256)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--length", type=int, default=24, help="source tokens")
     parser.add_argument("--output_length", type=int, default=20)
     parser.add_argument("--beam_size", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=2, help="runs counted")
+    parser.add_argument("--repeats", type=int, default=2, help="timed runs")
     return parser.parse_args()
 
 
@@ -79,30 +80,33 @@ def text_sizes(description: str | None) -> argparse.Namespace:
     parser = sizes(description)
     parser.add_argument("--task", choices=["train", "read"], default="train")
     parser.add_argument("--source", choices=["text", "records"], default="text")
-    parser.add_argument("--batch_tokens", type=int, default=2048, help="a side")
+    parser.add_argument("--batch_tokens", type=int, default=2048, help="tokens a side")
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--threads", type=int, default=0, help="that read; 0: any")
-    parser.add_argument("--warmup", type=int, default=2, help="steps not counted")
-    parser.add_argument("--steps", type=int, default=8, help="steps counted")
+    parser.add_argument("--threads", type=int, default=0, help="reader threads; 0: any")
+    parser.add_argument("--warmup", type=int, default=2, help="untimed steps")
+    parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument(
-        "--tokens", type=int, default=1_700_000, help="to read: two passes of Multi30k"
+        "--tokens",
+        type=int,
+        default=1_700_000,
+        help="tokens to read; the default is two epochs of Multi30k",
     )
     return parser.parse_args()
 
 
 def random_ids(rows: int, length: int, vocab_size: int, seed: int = 0) -> list[Any]:
-    """Returns rows of ids, none of them one of the first four, which are special."""
+    """Returns rows of random ids without special tokens (the first four ids)."""
     draw = random.Random(seed)
     return [[draw.randrange(4, vocab_size) for _ in range(length)] for _ in range(rows)]
 
 
 def process_started() -> float:
-    """Returns when the process was started, in seconds since 1970."""
+    """Returns the start time of the process, in seconds since the epoch."""
     return float(os.environ.get("BENCH_STARTED", "nan"))
 
 
 def report(**figures: Any) -> None:
-    """Prints the figures, and the process's own peak memory, as a line of JSON."""
+    """Prints the figures and the peak memory of the process as a line of JSON."""
     kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"peak_memory_mb": kibibytes / 1024, **figures}), flush=True)
 
@@ -110,12 +114,12 @@ def report(**figures: Any) -> None:
 def report_training(
     step: Callable[[], float], sizes: argparse.Namespace, **more: Any
 ) -> None:
-    """Takes steps and reports tokens a second of the median step.
+    """Runs training steps and reports the tokens a second of the median step.
 
     Args:
-        step: Takes one step and returns its loss, so that it has ended.
-        sizes: As of `training_parser`.
-        **more: Further figures.
+        step: Runs one step, waits for its end and returns the loss.
+        sizes: Flags of `training_parser`.
+        **more: Further figures to report.
     """
     losses = [step()]
     first = time.time() - process_started()
@@ -143,12 +147,12 @@ def report_training(
 def report_decoding(
     decode: Callable[[], list[list[int]]], sizes: argparse.Namespace, **more: Any
 ) -> None:
-    """Decodes all sentences and reports how many a second.
+    """Decodes all sentences and reports the sentences a second.
 
     Args:
-        decode: Decodes all and returns their ids.
-        sizes: As of `decoding_sizes`.
-        **more: Further figures.
+        decode: Decodes all sentences and returns the output ids.
+        sizes: Flags of `decoding_sizes`.
+        **more: Further figures to report.
     """
     decode()
     spent = []
@@ -169,7 +173,7 @@ def report_decoding(
 
 
 def _clocks() -> tuple[float, float]:
-    """Returns what a clock shows, and this process's processor time, in seconds."""
+    """Returns wall-clock time and processor time of this process, in seconds."""
     return time.perf_counter(), time.process_time()
 
 
@@ -179,23 +183,23 @@ def _since(started: tuple[float, float]) -> tuple[float, float]:
 
 
 Step = Callable[[], tuple[float, float]]
-"""Takes a batch; returns its tokens, and its positions with padding."""
+"""Processes a batch and returns its tokens and its positions including padding."""
 
 
 def report_text(
     open_steps: Callable[[], Step], sizes: argparse.Namespace, **more: Any
 ) -> None:
-    """Takes batches and reports useful tokens a second, and the share of padding.
+    """Processes batches and reports useful tokens a second and the share of padding.
 
-    Reading counts from when the text is opened, or a pipeline that fills its buffers
-    meanwhile would have batches that took no time.
+    The time of reading includes opening the text. Otherwise, batches that a pipeline
+    buffers in the meantime would take no time.
 
     Args:
-        open_steps: Opens the text and returns what takes its batches.
-        sizes: As of `text_sizes`.
-        **more: Further figures.
+        open_steps: Opens the text and returns a function that processes a batch.
+        sizes: Flags of `text_sizes`.
+        **more: Further figures to report.
     """
-    begun = _clocks()
+    started = _clocks()
     step = open_steps()
     counted = []
     if sizes.task == "read":
@@ -206,9 +210,9 @@ def report_text(
     else:
         for _ in range(sizes.warmup):
             step()
-        begun = _clocks()
+        started = _clocks()
         counted = [step() for _ in range(sizes.steps)]
-    seconds, processor_seconds = _since(begun)
+    seconds, processor_seconds = _since(started)
     tokens, positions = map(sum, zip(*counted, strict=True))
     report(
         rate=tokens / seconds,

@@ -1,4 +1,4 @@
-"""The Transformer of CTranslate2 at the size that is measured, with random weights."""
+"""A CTranslate2 Transformer of the measured size with random weights."""
 
 import argparse
 import multiprocessing
@@ -16,13 +16,13 @@ def save(
     directory: str,
     add_source_eos: bool = False,
 ) -> None:
-    """Writes a model, in a process of its own: its memory is not the translator's.
+    """Writes a model in a child process, to keep its memory out of the measurement.
 
     Args:
-        sizes: As of `common.sizes`.
-        words: Its vocabulary.
-        directory: Where to.
-        add_source_eos: Whether sources are to end with a token. Default False.
+        sizes: Flags of `common.sizes`.
+        words: The vocabulary.
+        directory: The output directory.
+        add_source_eos: Whether to append EOS to sources. Default False.
     """
     arguments = (sizes, words, directory, add_source_eos)
     process = multiprocessing.get_context("fork").Process(target=_save, args=arguments)
@@ -41,7 +41,7 @@ def _save(
     d, ff = sizes.d_model, sizes.d_ff
 
     def fill_linear(linear: Any, rows: int, columns: int) -> None:
-        # As Glorot and Bengio (2010) draw weights.
+        # Glorot uniform initialization (Glorot and Bengio, 2010).
         bound = (6 / (rows + columns)) ** 0.5
         linear.weight = draw.uniform(-bound, bound, [rows, columns]).astype(np.float32)
 
@@ -52,7 +52,7 @@ def _save(
         sizes.num_layers, sizes.num_heads, pre_norm=False, activation=0
     )
     for layer in [*spec.encoder.layer, *spec.decoder.layer]:
-        # The first kernels of an attention are fused.
+        # The first kernels of an attention layer are fused.
         fused = [(layer.self_attention, [3 * d, d])]
         if hasattr(layer, "attention"):
             fused.append((layer.attention, [d, 2 * d, d]))

@@ -1,4 +1,4 @@
-"""Decoding of CTranslate2, with random weights."""
+"""Decoding with CTranslate2 and random weights."""
 
 import tempfile
 
@@ -22,7 +22,7 @@ sentences = [[words[i] for i in row] for row in ids]
 
 
 def decode() -> list[list[str]]:
-    """Translates all sentences, in its own batches."""
+    """Translates all sentences. CTranslate2 forms the batches."""
     results = translator.translate_batch(
         sentences,
         max_batch_size=sizes.batch,

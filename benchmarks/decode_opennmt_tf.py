@@ -1,4 +1,4 @@
-"""Decoding with a SavedModel that OpenNMT-tf has exported."""
+"""Decoding with a SavedModel exported by OpenNMT-tf."""
 
 import os
 import subprocess
@@ -25,14 +25,14 @@ if EXPORT_TO in os.environ:
     model.export(os.environ[EXPORT_TO])
     raise SystemExit
 directory = tempfile.mkdtemp()
-# In a process of its own, whose memory is not the SavedModel's.
+# Export in a child process, to keep its memory out of the measurement.
 environment = {**os.environ, EXPORT_TO: directory}
 subprocess.run(
     [sys.executable, *sys.argv], env=environment, check=True, stdout=subprocess.DEVNULL
 )
 exported = tf.saved_model.load(directory)
 translate = exported.signatures["serving_default"]
-# Words, which stand three places after their number.
+# Word n has the id n + 3.
 words = [
     [f"w{max(i - 3, 0)}" for i in row]
     for row in common.random_ids(sizes.sentences, sizes.length, sizes.vocab_size)
@@ -40,7 +40,7 @@ words = [
 
 
 def decode() -> list[list[int]]:
-    """Translates in batches, one after another."""
+    """Translates batch by batch."""
     outputs = []
     for start in range(0, sizes.sentences, sizes.batch):
         rows = words[start : start + sizes.batch]

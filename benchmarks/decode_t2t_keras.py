@@ -1,4 +1,4 @@
-"""Decoding of t2t_keras: the search of t2t-translate, in its --decode_precision."""
+"""Decoding with t2t_keras: the search of t2t-translate with its --decode_precision."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,21 +34,21 @@ ids = tf.constant(
 
 @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
 def decode_batch(source: tf.Tensor) -> Hypotheses:
-    """Searches for a batch."""
+    """Runs beam search on a batch."""
     return search(ensemble, source, options)
 
 
-def best_of(source: tf.Tensor) -> list[list[int]]:
+def best_hypotheses(source: tf.Tensor) -> list[list[int]]:
     """Returns the best hypothesis of each row."""
     return decode_batch(source).ids[:, 0].numpy().tolist()
 
 
 def decode() -> list[list[int]]:
-    """Translates in batches, so many at once."""
+    """Translates in batches, `--streams` of them concurrently."""
     starts = range(0, sizes.sentences, sizes.batch)
     batches = [ids[start : start + sizes.batch] for start in starts]
     with ThreadPoolExecutor(sizes.streams) as pool:
-        found = [best for batch in pool.map(best_of, batches) for best in batch]
+        found = [best for batch in pool.map(best_hypotheses, batches) for best in batch]
     return [[i for i in row if i] for row in found]
 
 

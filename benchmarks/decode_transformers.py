@@ -1,4 +1,4 @@
-"""Decoding of MarianMTModel of transformers, on PyTorch."""
+"""Decoding with MarianMTModel of transformers on PyTorch."""
 
 import common
 import marian_model
@@ -13,7 +13,7 @@ ids = torch.tensor(common.random_ids(sizes.sentences, sizes.length, sizes.vocab_
 
 
 def decode() -> list[list[int]]:
-    """Generates in batches, one after another."""
+    """Translates batch by batch."""
     outputs = []
     for rows in ids.split(sizes.batch):
         with torch.inference_mode():
@@ -26,7 +26,7 @@ def decode() -> list[list[int]]:
                 min_new_tokens=sizes.output_length,
                 max_new_tokens=sizes.output_length,
             )
-        # The start is the first.
+        # Remove the start token.
         outputs += found[:, 1:].tolist()
     return outputs
 

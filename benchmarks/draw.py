@@ -1,4 +1,4 @@
-"""Pictures of all that was measured: bars of rates, lines of what grows."""
+"""Plots of the measurements: bars of rates, lines for growing workloads."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ def draw(
     """Draws a panel for each workload.
 
     Args:
-        found: What was measured, and its figures, by name.
-        paths: Where to write it; the suffix says as what.
+        found: Workload and figures by name.
+        paths: Files to write. The extension selects the format.
     """
     heights = [_height(work) for work, _ in found.values()]
     figure = Figure(figsize=(7.5, sum(heights) + 0.7 * len(heights)))
@@ -52,7 +52,7 @@ def _is_of_numbers(growth: Growth) -> bool:
 
 
 def _height(work: Workload | Growth) -> float:
-    """Returns the inches of a panel."""
+    """Returns the height of a panel in inches."""
     if isinstance(work, Workload):
         return 0.4 * len(work.contestants)
     return 2.4 if _is_of_numbers(work) else 0.25 * len(work.flags)

@@ -1,4 +1,4 @@
-"""What is measured as something grows: sentences, batches, beams, clients, commands."""
+"""Workloads measured at several sizes: lengths, batches, beams, clients, commands."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,9 +25,9 @@ class Figure(NamedTuple):
     """A column of a table.
 
     Attributes:
-        key: Its name in a program's line of output.
-        title: Its name in the table.
-        digits: How many follow the decimal point.
+        key: Name of the figure in the output of a program.
+        title: Title of the column.
+        digits: Number of digits after the decimal point.
     """
 
     key: str
@@ -36,15 +36,15 @@ class Figure(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """Work at several sizes.
+    """A workload at several sizes.
 
     Attributes:
-        axis: What grows.
-        flags: What to add to a contestant's command, by value.
-        contestants: Who does the work.
-        figures: What is reported; the first is drawn.
-        flops: Operations of the work at a value, if they are what limits it.
-        needs_text: Whether Multi30k is read.
+        axis: The quantity that grows.
+        flags: Flags to add to the command of a contestant, by value.
+        contestants: The programs that run the workload.
+        figures: The reported figures. The first one is plotted.
+        flops: Returns the operations at a value, if they limit the speed.
+        needs_text: Whether the workload reads Multi30k.
     """
 
     axis: str
@@ -55,7 +55,7 @@ class Growth(NamedTuple):
     needs_text: bool = False
 
     def runs(self) -> list[Contestant]:
-        """Returns every contestant at every value, as `run_name` names them."""
+        """Returns every contestant at every value, named by `run_name`."""
         return [
             Contestant(run_name(c, value), c.peer, [*c.command, *flags], c.setup)
             for value, flags in self.flags.items()
@@ -86,7 +86,7 @@ _SERVING = ["serve_t2t_keras.py"]
 
 GROWTHS: dict[str, Growth] = {
     "growth, sentence length": Growth(
-        f"tokens of a sentence, {_TOKENS:,} a side of a batch",
+        f"tokens per sentence, {_TOKENS:,} tokens a side per batch",
         {
             length: [f"--length={length}", f"--batch={_TOKENS // length}"]
             for length in (16, 64, 256, 1024)
@@ -96,14 +96,14 @@ GROWTHS: dict[str, Growth] = {
         lambda length: training_flops(BASE, length, length, _TOKENS / length),
     ),
     "growth, batch": Growth(
-        "sentences of a batch, of 32 tokens a side",
+        "sentences per batch, 32 tokens a side",
         {batch: [f"--batch={batch}"] for batch in (8, 32, 128)},
         _TRAINERS,
         _STEP,
         lambda batch: training_flops(BASE, 32, 32, batch),
     ),
     "growth, vocabulary": Growth(
-        "tokens of the vocabulary",
+        "vocabulary size",
         {
             size: [f"--vocab_size={size}", "--batch=32"]
             for size in (8_000, 32_000, 64_000)
@@ -113,14 +113,14 @@ GROWTHS: dict[str, Growth] = {
         lambda size: training_flops(BASE.replace(source_vocab_size=size), 32, 32, 32),
     ),
     "growth, output length": Growth(
-        "tokens of an output, beam 4",
+        "output tokens, beam 4",
         {length: [f"--output_length={length}"] for length in (10, 40, 160)},
         _DECODERS,
         _DECODE,
         lambda length: 32 * decoding_flops(4, length),
     ),
     "growth, beam": Growth(
-        "beams, of 20 tokens",
+        "beam size, 20 output tokens",
         {size: [f"--beam_size={size}"] for size in (1, 4, 16)},
         _DECODERS,
         _DECODE,
@@ -167,7 +167,9 @@ GROWTHS: dict[str, Growth] = {
         needs_text=True,
     ),
 }
-"""The base model at 8,000 tokens of vocabulary, but for what grows. Start-up is of
---help, and of `t2t-translate` until its first line. Serving asks for a sentence of
-Multi30k at a time; "two threads" is the same server with two for an operation, "one by
-one" without batching."""
+"""The base model with a vocabulary of 8,000, except for the quantity that grows.
+
+Start-up measures --help, and `t2t-translate` until its first line. Serving requests one
+sentence of Multi30k at a time; "two threads" is the same server with two intra-op
+threads, "one by one" without batching.
+"""

@@ -1,4 +1,4 @@
-"""The machine's own rate of matrix multiplication, which nothing can exceed."""
+"""The machine's rate of matrix multiplication, an upper limit for all programs."""
 
 import statistics
 import time
@@ -14,7 +14,7 @@ a = tf.cast(tf.random.stateless_normal([N, N], [0, 1]), sizes.precision)
 
 @tf.function
 def multiply(x: tf.Tensor) -> tf.Tensor:
-    """Multiplies, and returns one number for a copy that takes no time."""
+    """Multiplies and returns one number, so that copying the result takes no time."""
     return tf.matmul(x, x)[0, 0]
 
 

@@ -1,4 +1,4 @@
-"""MarianMTModel of transformers at the size that is measured."""
+"""MarianMTModel of transformers at the measured size."""
 
 import argparse
 
@@ -12,7 +12,7 @@ def make(sizes: argparse.Namespace) -> transformers.MarianMTModel:
     """Returns a model with random weights.
 
     Args:
-        sizes: As of `common.sizes`.
+        sizes: Flags of `common.sizes`.
     """
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)

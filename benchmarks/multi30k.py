@@ -1,10 +1,10 @@
-"""What the programs on real text read, made once of Multi30k's files.
+"""Prepares Multi30k for the workloads on real text.
 
 python benchmarks/multi30k.py DIR
 
-DIR has train.en.gz, train.de.gz, val.en.gz, val.de.gz and test_2016_flickr.en.gz. In
-.bench/multi30k a vocabulary of 8,000 is learned, the text is prepared, and a base
-model takes a single step: what its weights are does not matter to the time it takes.
+DIR contains train.en.gz, train.de.gz, val.en.gz, val.de.gz and test_2016_flickr.en.gz.
+The output goes to .bench/multi30k: a vocabulary of 8,000, the prepared data, and a base
+model after a single training step, because its weights do not affect the time.
 """
 
 import gzip
@@ -19,7 +19,7 @@ VOCABULARY = DIRECTORY / "vocabulary.txt"
 TRAIN = DIRECTORY / "train.en", DIRECTORY / "train.de"
 TEST = DIRECTORY / "test.en"
 OUTPUT_TOKENS = 16
-"""Steps of every search: random weights would not end an output by themselves."""
+"""Number of output tokens, fixed because random weights rarely produce EOS."""
 SEARCH = [
     "--beam_size=4",
     f"--min_length={OUTPUT_TOKENS - 1}",
@@ -33,10 +33,10 @@ def command(stage: str, *arguments: str) -> list[str]:
 
 
 def make(source: Path) -> None:
-    """Makes whatever is missing.
+    """Creates the files that are missing.
 
     Args:
-        source: The folder of Multi30k's files.
+        source: The folder with Multi30k's files.
     """
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     for name, path in {
@@ -54,7 +54,7 @@ def make(source: Path) -> None:
         DATA / "manifest.json": [
             *("prepare", "--corpus=text", *files, f"--data_dir={DATA}"),
             "--vocab_size=8000",
-            # Others read one model for both sides.
+            # Other software uses one model for both sides.
             *("--source_normalization=nmt_nfkc", "--target_normalization=nmt_nfkc"),
         ],
         MODEL / "checkpoints" / "weights-00000001.npz": [
@@ -62,13 +62,13 @@ def make(source: Path) -> None:
             *("--train_steps=1", "--batch_tokens=256", "--bleu_sentences=0"),
         ],
     }
-    for made, stage in stages.items():
-        if not made.exists():
+    for output, stage in stages.items():
+        if not output.exists():
             subprocess.run(command(*stage), check=True)
     from t2t_keras.model_dir import ModelDir
 
     pieces = ModelDir(MODEL).tokenizers.target.pieces()
-    # As OpenNMT-tf and CTranslate2 want them: without the four ids that are special.
+    # OpenNMT-tf and CTranslate2 need the pieces without our four special tokens.
     VOCABULARY.write_text(
         "".join(f"{p}\n" for p in ["<blank>", "<s>", "</s>", *pieces[4:]])
     )

@@ -1,4 +1,4 @@
-"""The Transformer of OpenNMT-tf at the size that is measured."""
+"""The Transformer of OpenNMT-tf at the measured size."""
 
 import argparse
 import tempfile
@@ -16,7 +16,7 @@ def base(sizes: argparse.Namespace) -> opennmt.models.Model:
     """Returns a model without vocabulary and weights.
 
     Args:
-        sizes: As of `common.sizes`.
+        sizes: Flags of `common.sizes`.
     """
     return opennmt.models.Transformer(
         num_layers=sizes.num_layers,
@@ -35,12 +35,12 @@ def make(sizes: argparse.Namespace, **params: Any) -> opennmt.models.Model:
     """Returns a model with random weights and tokens w0, w1, ...
 
     Args:
-        sizes: As of `common.sizes`.
-        **params: The model's own parameters.
+        sizes: Flags of `common.sizes`.
+        **params: Parameters of the model.
     """
     model = base(sizes)
     vocabulary = Path(tempfile.mkdtemp(), "vocabulary.txt")
-    # One more is added for what is unknown.
+    # OpenNMT-tf adds a token for unknown words.
     words = [f"w{i}" for i in range(sizes.vocab_size - 4)]
     vocabulary.write_text("\n".join(["<blank>", "<s>", "</s>", *words]) + "\n")
     paths = dict.fromkeys(("source_vocabulary", "target_vocabulary"), str(vocabulary))
@@ -49,7 +49,7 @@ def make(sizes: argparse.Namespace, **params: Any) -> opennmt.models.Model:
 
 
 def text_data() -> dict[str, Any]:
-    """Returns what the model is to know of Multi30k's text."""
+    """Returns the data configuration for Multi30k."""
     tokenization = {
         "type": "OpenNMTTokenizer",
         "params": {"mode": "none", "sp_model_path": str(multi30k.SENTENCEPIECE)},
@@ -58,6 +58,6 @@ def text_data() -> dict[str, Any]:
     return {
         **{f"{side}_vocabulary": str(multi30k.VOCABULARY) for side in sides},
         **{f"{side}_tokenization": tokenization for side in sides},
-        # As this project's sources have.
+        # As in this project, sources end with EOS.
         "source_sequence_controls": {"end": True},
     }

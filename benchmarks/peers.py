@@ -1,4 +1,4 @@
-"""Python environments of the peers, each with its own TensorFlow or PyTorch."""
+"""Python environments of the other software, with its own TensorFlow or PyTorch."""
 
 import subprocess
 import sys
@@ -13,14 +13,14 @@ PEERS: dict[str, list[str]] = {
     "opennmt-tf": ["OpenNMT-tf[tensorflow]==2.32.0"],
     "tf-models": ["tf-models-official==2.20.0", "tensorflow==2.20.*"],
 }
-"""What pip installs for each. keras-hub comes with this project."""
+"""Packages to install with pip. keras-hub is a dependency of this project."""
 
 
 def python_of(peer: str) -> str:
-    """Returns the path of a peer's Python, which is installed if it is missing.
+    """Returns the path of a peer's Python and installs its environment if needed.
 
     Args:
-        peer: A key of `PEERS`; any other name runs with this project's own.
+        peer: A key of `PEERS`. Any other name returns the Python of this project.
     """
     if peer not in PEERS:
         return sys.executable

@@ -1,4 +1,4 @@
-"""`t2t-serve` and clients that ask it for a sentence at a time, without a pause."""
+"""`t2t-serve` with clients that request one sentence after another."""
 
 import itertools
 import resource
@@ -24,11 +24,11 @@ parser = common.sizes(__doc__)
 parser.add_argument("--clients", type=int, default=8)
 parser.add_argument("--seconds", type=float, default=20.0)
 parser.add_argument("--nobatching", action="store_true")
-parser.add_argument("--intra_op", type=int, default=0, help="0: the server's own")
+parser.add_argument("--intra_op", type=int, default=0, help="0: default")
 parser.add_argument("--make", action="store_true", help="write the export and stop")
 sizes = parser.parse_args()
 if sizes.make:
-    # Anew: it holds graphs of this project's code as it was.
+    # Export again, because an old export has graphs of older code.
     shutil.rmtree(multi30k.EXPORT, ignore_errors=True)
     files = f"--model_dir={multi30k.MODEL}", f"--export_dir={multi30k.EXPORT}"
     subprocess.run(
@@ -57,31 +57,33 @@ while READY not in server.stderr.readline():
 threading.Thread(target=server.stderr.read, daemon=True).start()
 
 sentences = multi30k.TEST.read_text().splitlines()
-answered: list[tuple[float, float]] = []
-"""When, and after how many seconds."""
+responses: list[tuple[float, float]] = []
+"""Time and latency of each response, in seconds."""
 end = time.perf_counter() + WARM_UP + sizes.seconds
 
 
-def ask(client: GrpcClient, first: int) -> None:
-    """Asks for one sentence after another until the time is over."""
+def send_requests(client: GrpcClient, first: int) -> None:
+    """Requests one sentence after another until the time is over."""
     for sentence in itertools.cycle(sentences[first:] + sentences[:first]):
         started = time.perf_counter()
         if started > end:
             return
         client.translate([sentence])
         now = time.perf_counter()
-        answered.append((now, now - started))
+        responses.append((now, now - started))
 
 
 with GrpcClient(f"127.0.0.1:{port}", "default") as client:
-    places = range(0, len(sentences), len(sentences) // sizes.clients)
+    starts = range(0, len(sentences), len(sentences) // sizes.clients)
     with ThreadPoolExecutor(sizes.clients) as pool:
-        for asked in [pool.submit(ask, client, p) for p in places[: sizes.clients]]:
-            asked.result()
+        for finished in [
+            pool.submit(send_requests, client, p) for p in starts[: sizes.clients]
+        ]:
+            finished.result()
 server.send_signal(signal.SIGTERM)
 assert server.wait() == 0
-# What came while the server warmed up does not count, nor what came after the end.
-seconds = [s for when, s in answered if end - sizes.seconds < when < end]
+# Count only responses between the end of the warm-up and the end of the measurement.
+seconds = [s for when, s in responses if end - sizes.seconds < when < end]
 common.report(
     rate=len(seconds) / sizes.seconds,
     p50_ms=1000 * np.percentile(seconds, 50),

@@ -1,4 +1,4 @@
-"""How long a command takes to start: --help, or the first translated line."""
+"""Start-up time of a command: until --help is printed or the first line translated."""
 
 import importlib.metadata
 import resource
@@ -31,7 +31,7 @@ assert process.stdout
 if sizes.command == "first line":
     process.stdin.write(text)
     process.stdin.flush()
-    # The input goes on: an answer may not wait for its end.
+    # Keep the input open: the first answer must not wait for its end.
     line = process.stdout.readline()
     seconds = time.time() - started
     process.communicate()

@@ -1,10 +1,10 @@
-"""How much of the processors' time a virtual machine's host gave to others."""
+"""Stolen time: processor time that the host of a virtual machine gave to others."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 CLEAN = 3.0
-"""Percent of the time asked for from which on a run is not clean."""
+"""A run is clean if less than this percentage of its processor time was stolen."""
 
 _STAT = Path("/proc/stat")
 
@@ -13,9 +13,9 @@ class Times(NamedTuple):
     """Processor time since the machine's start, in ticks of the kernel's clock.
 
     Attributes:
-        used: What ran here.
-        stolen: What was ready to run and had to wait for the host; 0 on a machine of
-            its own.
+        used: Time used by this machine.
+        stolen: Time for which work was ready but the host ran other machines. 0 on a
+            physical machine.
     """
 
     used: int
@@ -23,7 +23,7 @@ class Times(NamedTuple):
 
 
 def times() -> Times:
-    """Reads the times of all processors together; zeros where there is no Linux."""
+    """Returns the times of all processors together, or zeros if not on Linux."""
     if not _STAT.exists():
         return Times(0, 0)
     fields = _STAT.read_text().split("\n", 1)[0].split()
@@ -32,6 +32,6 @@ def times() -> Times:
 
 
 def percent(before: Times, after: Times) -> float:
-    """Returns the percent of the time asked for that was not given."""
+    """Returns the percentage of the requested processor time that was stolen."""
     used, stolen = after.used - before.used, after.stolen - before.stolen
     return 100 * stolen / max(used + stolen, 1)

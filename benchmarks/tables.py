@@ -1,4 +1,4 @@
-"""Figures of many runs as tables in Markdown."""
+"""Markdown tables of the measurements."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,17 +9,19 @@ from stolen import CLEAN
 from workloads import Workload
 
 Runs = dict[str, list[dict[str, Any]]]
-"""The figures of each contestant, round by round."""
+"""Figures of each contestant by round."""
 
 MACHINE = "machine"
 
 _RATES = {"rate": "a second", "processor_rate": "a second of processor time"}
-"""Processor time is what the threads of the program's process ran, those that spin
-among them: it says something of a run too from which the machine's host took time.
-Programs that measure a whole command do not report it."""
+"""Processor time is the time used by the threads of the process, including spinning.
+
+It remains meaningful for runs from which the host took time. Programs that measure a
+whole command do not report it.
+"""
 
 _MORE = {"first_step_seconds": "first step, s", "padding_percent": "padding, %"}
-"""What some programs report beside their rate."""
+"""Further figures that some programs report."""
 
 
 def median(runs: list[dict[str, Any]], figure: str = "rate") -> float:
@@ -28,7 +30,7 @@ def median(runs: list[dict[str, Any]], figure: str = "rate") -> float:
 
 
 def rate_table(title: str, workload: Workload, runs: Runs) -> str:
-    """Returns a workload's table: rates, and how much faster this project is."""
+    """Returns the table of a workload: rates and the speed-up of this project."""
     ours, *rivals = (c.name for c in workload.contestants)
     more = [key for key in _MORE if any(key in r[0] for r in runs.values())]
     limit = workload.flops and median(runs[MACHINE]) / workload.flops
@@ -62,21 +64,21 @@ def rate_table(title: str, workload: Workload, runs: Runs) -> str:
         lines += [
             f"The limit is {limit:,.{0 if limit > 100 else 1}f}: "
             f"{median(runs[MACHINE]) / 1e9:,.0f} GFLOP/s of matrix multiplication in "
-            f"{workload.precision}, {workload.flops / 1e6:,.0f} MFLOP for one.",
+            f"{workload.precision}, {workload.flops / 1e6:,.0f} MFLOP per unit.",
             "",
         ]
     return "\n".join([*lines, *_stolen(runs)])
 
 
 def _stolen(runs: Runs) -> list[str]:
-    """Says of how many runs more was stolen than of a clean one."""
+    """Returns a note on runs that were not clean, or nothing."""
     shares = [run.get("stolen_percent", 0) for found in runs.values() for run in found]
     busy = sum(share >= CLEAN for share in shares)
     if not busy:
         return []
     return [
-        f"Of {busy} of {len(shares)} runs the host took {CLEAN:.0f}% or more for "
-        f"others, of one {max(shares):.0f}%.",
+        f"In {busy} of {len(shares)} runs, the host took {CLEAN:.0f}% or more of the "
+        f"processor time, at most {max(shares):.0f}%.",
         "",
     ]
 
@@ -84,9 +86,9 @@ def _stolen(runs: Runs) -> list[str]:
 def _times(
     runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], figure: str
 ) -> float:
-    """Returns the median ratio of runs that were neighbours in time.
+    """Returns the median ratio of runs that are adjacent in time.
 
-    What the machine's own speed does from minute to minute cancels out.
+    Slow changes in the speed of the machine cancel out.
     """
     return statistics.median(
         run[figure] / other[figure] for run, other in zip(runs, others, strict=True)
@@ -94,7 +96,7 @@ def _times(
 
 
 def growth_table(title: str, growth: Growth, runs: Runs) -> str:
-    """Returns a growth's table: a row for each value."""
+    """Returns the table of a growing workload, with a row for each value."""
     columns = [(c, figure) for c in growth.contestants for figure in growth.figures]
     titles = [growth.axis, *(f"{c.name}, {figure.title}" for c, figure in columns)]
     rows = []

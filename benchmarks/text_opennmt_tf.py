@@ -1,6 +1,6 @@
-"""Real text to batches, or on to losses: useful tokens a second of OpenNMT-tf.
+"""OpenNMT-tf on real text: useful tokens a second of reading or training.
 
-It tokenizes anew whenever it reads.
+The text is tokenized whenever it is read.
 """
 
 import itertools
@@ -17,10 +17,10 @@ sizes = common.text_sizes(__doc__)
 
 
 def open_dataset() -> tuple[opennmt.models.Transformer, tf.data.Dataset]:
-    """Opens the text; returns a model and the batches of a pass."""
+    """Opens the text and returns a model and the batches of an epoch."""
     model = opennmt_tf_model.base(sizes)
     model.initialize(opennmt_tf_model.text_data(), params={"label_smoothing": 0.1})
-    # As its automatic configuration has it, but for the size of the batch.
+    # Like its automatic configuration, except for the batch size.
     dataset = model.examples_inputter.make_training_dataset(
         *map(str, multi30k.TRAIN),
         batch_size=sizes.batch_tokens,
@@ -36,14 +36,14 @@ def open_dataset() -> tuple[opennmt.models.Transformer, tf.data.Dataset]:
 
 
 def endless(dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Returns the batches of one pass after another."""
+    """Returns the batches of consecutive epochs."""
     return itertools.chain.from_iterable(iter(dataset) for _ in itertools.count())
 
 
 def count(
     features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor]
 ) -> tuple[float, float]:
-    """Returns the tokens and positions of a batch."""
+    """Returns the number of tokens and of positions of a batch."""
     sides = [
         (features["ids"], features["length"]),
         (labels["ids_out"], labels["length"]),
@@ -53,7 +53,7 @@ def count(
 
 
 def open_training() -> common.Step:
-    """Opens the text and makes a model; returns what takes a step."""
+    """Opens the text, builds a model and returns a function that runs a step."""
     model, dataset = open_dataset()
     optimizer = tf.keras.optimizers.legacy.Adam(common.LEARNING_RATE)
     model.create_variables(optimizer)
@@ -74,7 +74,7 @@ def open_training() -> common.Step:
 
 
 def open_reading() -> common.Step:
-    """Opens the text; returns what reads a batch."""
+    """Opens the text and returns a function that reads a batch."""
     batches = endless(open_dataset()[1])
     return lambda: count(*next(batches))
 

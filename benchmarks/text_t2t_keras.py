@@ -1,7 +1,7 @@
-"""Real text to batches, or on to losses: useful tokens a second of t2t_keras.
+"""t2t_keras on real text: useful tokens a second of reading or training.
 
---source=text tokenizes anew whenever it reads, --source=records reads what t2t-prepare
-wrote. With --task=train steps are taken; with --task=read batches are only read.
+--source=text tokenizes text whenever it is read, --source=records reads the records of
+t2t-prepare. --task=train runs training steps, --task=read only reads batches.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def open_dataset() -> Callable[..., tf.data.Dataset]:
 
 
 def open_training() -> common.Step:
-    """Opens the text and makes a model; returns what takes a step."""
+    """Opens the text, builds a model and returns a function that runs a step."""
     model = Transformer(
         source_vocab_size=sizes.vocab_size,
         **common.model_arguments(sizes),
@@ -70,7 +70,7 @@ def open_training() -> common.Step:
 
 
 def open_reading() -> common.Step:
-    """Opens the text; returns what reads a batch."""
+    """Opens the text and returns a function that reads a batch."""
     batches = iter(open_dataset()())
 
     def step() -> tuple[float, float]:

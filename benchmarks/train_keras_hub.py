@@ -1,4 +1,4 @@
-"""Training steps of keras-hub's Transformer layers, by Keras's own fit."""
+"""Training steps of keras-hub's Transformer layers with Keras's own training loop."""
 
 import common
 import keras
@@ -15,7 +15,7 @@ embedding = layers.ReversibleEmbedding(sizes.vocab_size, sizes.d_model)
 
 
 def embedded(ids: keras.KerasTensor) -> keras.KerasTensor:
-    """Embeds ids and their places."""
+    """Embeds ids and their positions."""
     x = embedding(ids) * sizes.d_model**0.5
     x = x + layers.SinePositionEncoding()(x)
     return keras.layers.Dropout(sizes.dropout)(x)
@@ -34,13 +34,13 @@ for _ in range(sizes.num_layers):
     )(states, memory)
 model = keras.Model(inputs, embedding(states, reverse=True))
 for layer in model._flatten_layers():
-    # Its layers drop attention weights too, which others are not asked for.
+    # These layers also apply dropout to attention weights, unlike the other programs.
     if isinstance(layer, keras.layers.MultiHeadAttention):
         layer._dropout = 0.0
 
 
 def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Cross entropy with smoothed labels, which Keras has for one-hot ones only."""
+    """Cross entropy with label smoothing, which Keras has only for one-hot labels."""
     return keras.losses.categorical_crossentropy(
         tf.one_hot(tf.cast(labels, tf.int32), sizes.vocab_size),
         tf.cast(logits, tf.float32),
@@ -58,9 +58,9 @@ shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=1)
 
 
 def step() -> float:
-    """Takes a step of `Model.train_on_batch`."""
+    """Runs a step with `Model.train_on_batch`."""
     logs = model.train_on_batch([source, shifted], target, return_dict=True)
-    # Keras reports the mean since the beginning; only this step's is wanted.
+    # Keras reports the mean over all steps; report only the loss of this step.
     model.reset_metrics()
     return float(logs["loss"])
 

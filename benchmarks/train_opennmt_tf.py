@@ -1,4 +1,4 @@
-"""Training steps of OpenNMT-tf's Transformer, by `Model.train`."""
+"""Training steps of OpenNMT-tf's Transformer with `Model.train`."""
 
 import common
 import opennmt
@@ -27,7 +27,7 @@ labels = {
 
 @tf.function(reduce_retracing=True)
 def train(features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Takes a step."""
+    """Runs a step."""
     return model.train(features, labels, optimizer)
 
 

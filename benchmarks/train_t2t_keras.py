@@ -1,4 +1,4 @@
-"""Training steps of t2t_keras: the ones that t2t-train takes."""
+"""Training steps of t2t_keras, the same as in t2t-train."""
 
 import itertools
 
@@ -35,7 +35,7 @@ source, target = (
     for seed in (0, 1)
 )
 number = tf.TensorSpec([], tf.int64)
-# Without their sizes, as t2t-train's batches come, which are of any.
+# Remove the static shapes, since the batches of t2t-train have varying shapes.
 ids = tf.TensorSpec([None, None], tf.int32)
 signature = {"source": ids, "target": ids, "batch_target_tokens": number}
 shares = [
@@ -49,7 +49,7 @@ shares = [
 
 
 def dataset(**_: object) -> tf.data.Dataset:
-    """Repeats one batch, which costs no reading."""
+    """Repeats one batch, so that reading takes no time."""
     return tf.data.Dataset.from_generator(
         lambda: itertools.cycle(shares), output_signature=signature
     )

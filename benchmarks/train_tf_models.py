@@ -1,4 +1,4 @@
-"""Training steps of tensorflow/models' Seq2SeqTransformer, as its task takes them."""
+"""Training steps of tensorflow/models' Seq2SeqTransformer, the same as in its task."""
 
 import common
 import tensorflow as tf
@@ -23,7 +23,7 @@ model = models.Seq2SeqTransformer(
     encoder_layer=models.TransformerEncoder(**layer_arguments),
     decoder_layer=models.TransformerDecoder(**layer_arguments),
 )
-# What its own factory of optimizers takes.
+# Arguments of its optimizer factory.
 optimizer = tf_keras.optimizers.legacy.Adam(common.LEARNING_RATE)
 source, target = (
     tf.constant(common.random_ids(sizes.batch, sizes.length, sizes.vocab_size, seed))
@@ -33,7 +33,7 @@ source, target = (
 
 @tf.function(reduce_retracing=True)
 def train(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Takes a step."""
+    """Runs a step."""
     with tf.GradientTape() as tape:
         logits = model({"inputs": source, "targets": target}, training=True)
         loss = transformer_loss(logits, target, sizes.label_smoothing, sizes.vocab_size)

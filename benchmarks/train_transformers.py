@@ -1,4 +1,4 @@
-"""Training steps of MarianMTModel of transformers, on PyTorch."""
+"""Training steps of MarianMTModel of transformers on PyTorch."""
 
 import common
 import marian_model
@@ -18,7 +18,7 @@ mask = torch.ones_like(source)
 
 
 def step() -> float:
-    """Takes a step; matrix products in bfloat16 by autocast, as its trainer does."""
+    """Runs a step with bfloat16 matrix products by autocast, like its trainer."""
     optimizer.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=sizes.precision == "bfloat16"):
         logits = model(

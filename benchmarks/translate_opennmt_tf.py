@@ -1,4 +1,4 @@
-"""`onmt-main infer` of OpenNMT-tf on 1,000 sentences, by the class behind it."""
+"""`onmt-main infer` of OpenNMT-tf on 1,000 sentences, through its Python class."""
 
 import tempfile
 import time

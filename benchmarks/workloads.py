@@ -1,4 +1,4 @@
-"""What is measured, of whom, and what the machine could do at most."""
+"""Workloads, the programs that run them, and the operations that they need."""
 
 from typing import NamedTuple
 
@@ -15,10 +15,10 @@ class Contestant(NamedTuple):
 
     Attributes:
         name: Name in the tables.
-        peer: Whose Python runs it, as of `peers.python_of`.
+        peer: Software whose Python runs the program; see `peers.python_of`.
         command: The program and its flags.
-        setup: What the same Python is to run before it, once for all contestants that
-            name the same: a program and its flags.
+        setup: A program and its flags to run before with the same Python, once for all
+            contestants with the same setup. Default None.
     """
 
     name: str
@@ -28,14 +28,14 @@ class Contestant(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """Work that contestants do one after another, round by round.
+    """A workload that contestants run in turn, round by round.
 
     Attributes:
-        unit: What the rate counts in a second.
-        flops: Operations of one of these; 0 where arithmetic is no limit.
-        precision: Of the machine's rate that is the limit.
-        contestants: The first is this project's.
-        needs_text: Whether Multi30k is read.
+        unit: Unit that the rate counts per second.
+        flops: Operations per unit; 0 if arithmetic does not limit the speed.
+        precision: Precision of the machine's rate that limits the speed.
+        contestants: The programs. The first one is this project's.
+        needs_text: Whether the workload reads Multi30k.
     """
 
     unit: str
@@ -45,7 +45,7 @@ class Workload(NamedTuple):
     needs_text: bool = False
 
     def runs(self) -> list[Contestant]:
-        """Returns a round: the first contestant anew before each of the others."""
+        """Returns the runs of a round: the first contestant before each other one."""
         ours, *rivals = self.contestants
         return [one for rival in rivals for one in (ours, rival)] or [ours]
 
@@ -71,7 +71,7 @@ _STREAMS = ["--streams=2", "--threads=1"]
 def decoding_flops(
     beam_size: int, output_length: int, source_length: int = 24
 ) -> float:
-    """Counts the operations of translating a sentence."""
+    """Returns the floating-point operations of translating a sentence."""
     encoder = forward_flops(BASE, source_length, 0)
     decoder = forward_flops(BASE, source_length, output_length) - encoder
     return encoder + beam_size * decoder
@@ -125,7 +125,7 @@ READING = ["text_t2t_keras.py", "--task=read"]
 _LARGE = ["--batch_tokens=25000"]
 READING_OPENNMT_TF = ["text_opennmt_tf.py", "--task=read"]
 _PIECES = 15
-"""Of a sentence of Multi30k, on either side, at a vocabulary of 8,000."""
+"""Mean tokens per sentence of Multi30k on either side, with a vocabulary of 8,000."""
 
 
 def _real_text() -> dict[str, Workload]:
@@ -210,5 +210,5 @@ WORKLOADS: dict[str, Workload] = {
     },
     **_real_text(),
 }
-"""Training: 64 pairs of 32 and 32 tokens. Decoding: 256 sentences of 24 tokens into 20,
-32 at a time. Real text: Multi30k."""
+"""Training uses 64 pairs of 32 and 32 tokens. Decoding translates 256 sentences of 24
+tokens to 20 tokens in batches of 32. Real text is Multi30k."""

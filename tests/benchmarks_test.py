@@ -1,4 +1,4 @@
-"""The benchmarks' own programs at toy size, and the ratios of their figures."""
+"""Tests of the benchmark programs at toy size, and of tables and ratios."""
 
 import argparse
 import importlib
@@ -38,7 +38,7 @@ def test_programs_print_their_figures(name, arguments):
     assert ("first_step_seconds" in figures) is name.startswith("train")
 
 
-def test_ratios_are_of_neighbours_in_time(monkeypatch):
+def test_ratios_compare_adjacent_runs(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     tables, workloads = map(importlib.import_module, ("tables", "workloads"))
 
@@ -49,14 +49,14 @@ def test_ratios_are_of_neighbours_in_time(monkeypatch):
     workload = workloads.Workload(
         "things", 2e9, "float32", [theirs._replace(name=ours), theirs]
     )
-    # The machine becomes twice as fast from round to round.
+    # The machine doubles its speed from round to round.
     found = {"machine": runs(1e11, 2e11, 4e11)}
     found |= {ours: runs(20, 40, 80), "theirs": runs(10, 20, 40)}
     table = tables.rate_table("work", workload, found)
     assert "| theirs (1) | 20.0 | 2.00 x | 5 MB | 20% |" in table
     assert f"| {ours} (1) | 40.0 |  | 5 MB | 40% |" in table
     assert "The limit is 100.0: 200 GFLOP/s" in table
-    # What the processors did meanwhile, where the programs have counted it.
+    # Rates per second of processor time, for programs that report it.
     for run in found[ours] + found["theirs"]:
         run["processor_rate"] = run["rate"] / (2 if run in found[ours] else 1)
     table = tables.rate_table("work", workload, found)
@@ -68,7 +68,7 @@ def test_ratios_are_of_neighbours_in_time(monkeypatch):
     assert f"| {ours} (1) | 40.0 |  |  |  | 5 MB | 40% |" in table
 
 
-def test_ratios_are_to_the_run_before(monkeypatch):
+def test_ratios_compare_with_the_run_before(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     tables, workloads = map(importlib.import_module, ("tables", "workloads"))
     names = (workloads.OURS, "a", "b")
@@ -77,7 +77,7 @@ def test_ratios_are_to_the_run_before(monkeypatch):
     )
     ours, a, b = names
     assert [run.name for run in workload.runs()] == [ours, a, ours, b]
-    # The machine is four times as fast when b's turn comes.
+    # The machine is four times as fast when b runs.
     rates = {ours: [20, 80, 20, 80], a: [10, 10], b: [40, 40]}
     found = {
         name: [{"rate": r, "peak_memory_mb": 5.0, "version": "1"} for r in of_name]
@@ -91,8 +91,8 @@ def test_ratios_are_to_the_run_before(monkeypatch):
     )
 
 
-def measuring(monkeypatch, folder, programs):
-    """Writes programs and returns `bench`, which runs them, and `workloads`."""
+def load_bench(monkeypatch, folder, programs):
+    """Writes programs and returns the modules `bench` and `workloads`."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     for name, program in programs.items():
         (folder / name).write_text(program)
@@ -101,12 +101,12 @@ def measuring(monkeypatch, folder, programs):
     return bench, workloads
 
 
-def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
+def test_failing_rival_is_skipped(monkeypatch, tmp_path, capsys):
     programs = {
         "ours.py": "import json; print('noise'); print(json.dumps({'rate': 2}))",
         "theirs.py": "raise SystemExit('out of memory')",
     }
-    bench, workloads = measuring(monkeypatch, tmp_path, programs)
+    bench, workloads = load_bench(monkeypatch, tmp_path, programs)
     ours, theirs = workloads.OURS, "theirs"
     workload = workloads.Workload(
         "things",
@@ -122,8 +122,8 @@ def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
     assert [run["rate"] for run in found.pop(ours)] == [2, 2]
     assert not found
     assert "out of memory" in capsys.readouterr().err
-    kept = (tmp_path / "results.jsonl").read_text().splitlines()
-    assert [json.loads(line)["round"] for line in kept] == [1, 2]
+    recorded = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line)["round"] for line in recorded] == [1, 2]
 
     broken = workload._replace(
         contestants=[
@@ -135,13 +135,13 @@ def test_a_rival_that_fails_is_left_out(monkeypatch, tmp_path, capsys):
         bench.measure("work", broken, arguments)
 
 
-def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path, capsys):
+def test_setup_runs_once_per_contestant_setup(monkeypatch, tmp_path, capsys):
     programs = {
         "make.py": "open('made', 'a').write('once ')",
         "ours.py": "import json; print(json.dumps({'rate': len(open('made').read())}))",
         "broken.py": "raise SystemExit(1)",
     }
-    bench, workloads = measuring(monkeypatch, tmp_path, programs)
+    bench, workloads = load_bench(monkeypatch, tmp_path, programs)
     monkeypatch.chdir(tmp_path)
     one = workloads.Contestant(workloads.OURS, workloads.OURS, ["ours.py"], ["make.py"])
     rivals = [
@@ -155,14 +155,14 @@ def test_what_a_run_needs_is_made_once(monkeypatch, tmp_path, capsys):
         one.name: len("once "),
         "a": len("once "),
     }
-    told = capsys.readouterr().err
-    assert all(told.count(f"Going on without {name}.") == 1 for name in ("b", "c"))
+    logged = capsys.readouterr().err
+    assert all(logged.count(f"Continuing without {name}.") == 1 for name in ("b", "c"))
     broken = workload._replace(contestants=[one._replace(setup=["broken.py"])])
     with pytest.raises(SystemExit):
         bench.measure("work", broken, arguments)
 
 
-def test_rivals_are_chosen_by_name(monkeypatch, tmp_path, capsys):
+def test_against_selects_rivals_by_name(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     bench = importlib.import_module("bench")
     measured = {}
@@ -193,14 +193,14 @@ def test_rivals_are_chosen_by_name(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    # Used and stolen ticks of each run, and which of them counts.
+    # Used and stolen ticks of each run, and the index of the run that counts.
     ("shares", "counts"),
     [
         ([(50, 50), (90, 10), (100, 1)], 2),
         ([(50, 50), (90, 10), (50, 50), (80, 20)], 1),
     ],
 )
-def test_a_run_is_repeated_while_its_host_is_busy(shares, counts, monkeypatch):
+def test_run_is_repeated_while_the_host_is_busy(shares, counts, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     bench, stolen, workloads = map(
         importlib.import_module, ("bench", "stolen", "workloads")
@@ -217,7 +217,7 @@ def test_a_run_is_repeated_while_its_host_is_busy(shares, counts, monkeypatch):
     assert not clock
 
 
-def test_what_a_host_takes_is_read_and_told(monkeypatch, tmp_path):
+def test_stolen_time_is_measured_and_reported(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     stolen, tables, workloads = map(
         importlib.import_module, ("stolen", "tables", "workloads")
@@ -235,7 +235,8 @@ def test_what_a_host_takes_is_read_and_told(monkeypatch, tmp_path):
     assert "host" not in table
     busy = [run, run | {"stolen_percent": 41.0}, run | {"stolen_percent": 3.0}]
     table = tables.rate_table("work", workload, {"one": busy})
-    assert "Of 2 of 3 runs the host took 3% or more for others, of one 41%." in table
+    assert "In 2 of 3 runs, the host took 3% or more" in table
+    assert "at most 41%." in table
 
 
 def test_growth_has_a_row_for_each_value(monkeypatch):
@@ -265,9 +266,9 @@ def test_growth_has_a_row_for_each_value(monkeypatch):
     assert "| tokens | a, s | a, MB | b, s | b, MB |" in table
     assert "| 16 | 1.0 | 3,000 | 2.0 | 3,000 |" in table
     assert "| 1,024 | 3.0 | 3,000 | 4.0 | 3,000 |" in table
-    # The machine does what each value asks for.
+    # The limit is the operations at a value divided by the rate of the machine.
     found["machine"] = [{"rate": 8.0}]
-    # Round by round 103 / 103, 4 / 3 and 4 / 3.
+    # The ratios by round are 103 / 103, 4 / 3 and 4 / 3.
     limited = work._replace(flops=lambda length: length)
     table = tables.growth_table("work", limited, found)
     assert "| b, MB | a is faster | the limit, s |" in table
@@ -277,7 +278,7 @@ def test_growth_has_a_row_for_each_value(monkeypatch):
     assert "| 1,024 | 3.0 | 3,000 | failed | failed |  | 128.00 |" in table
 
 
-def test_every_picture_is_drawn(monkeypatch, tmp_path):
+def test_every_workload_is_plotted(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     draw, growth, workloads = map(
         importlib.import_module, ("draw", "growth", "workloads")
@@ -294,7 +295,7 @@ def test_every_picture_is_drawn(monkeypatch, tmp_path):
         assert f"<!-- {text}" in picture, text
 
 
-def test_start_up_is_measured_of_every_stage(monkeypatch):
+def test_start_up_covers_every_stage(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     growth = importlib.import_module("growth")
     setup = BENCHMARKS.with_name("setup.py").read_text()
@@ -303,17 +304,17 @@ def test_start_up_is_measured_of_every_stage(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["training, float32", "decoding, beam 4, bfloat16"])
-def test_operations_are_those_of_the_products(monkeypatch, name):
+def test_flops_match_hand_computed_products(monkeypatch, name):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     workloads = importlib.import_module("workloads")
 
-    # By hand: parameters without embeddings, 18.9 and 25.2 million; 4.1 of the logits.
+    # Parameters: 18.9 and 25.2 million without embeddings, 4.1 million for the logits.
     encoder, decoder, logits = 18.9e6, 25.2e6, 4.1e6
     if name.startswith("training"):
-        # Forward and twice backward; half of the tokens are on either side.
+        # The backward pass counts twice. Half of the tokens are on either side.
         expected = 3 * (encoder + decoder + logits)
     else:
-        # The memory's keys and values are computed once a sentence, not once a beam.
+        # Keys and values of the source are computed per sentence, not per beam.
         memory = 6 * 2 * 512**2
         expected = 2 * (24 * (encoder + memory) + 80 * (decoder - memory + logits))
     assert workloads.WORKLOADS[name].flops == pytest.approx(expected, rel=0.03)
