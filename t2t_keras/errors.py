@@ -1,4 +1,4 @@
-"""The error that means a mistake of the user, as opposed to a bug of this project."""
+"""The exception for mistakes of the user, as opposed to bugs of this project."""
 
 
 class UserError(ValueError):

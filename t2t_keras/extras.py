@@ -1,4 +1,4 @@
-"""Optional packages, by the extra of setup.py that installs them."""
+"""Optional packages, grouped by the extra of setup.py that installs them."""
 
 import importlib.util
 
@@ -31,11 +31,11 @@ def require_extra(extra: str, purpose: str, *modules: str) -> None:
 
     Args:
         extra: A key of `EXTRAS`.
-        purpose: What needs them; the subject of the message.
-        *modules: The modules of the extra that are needed. Default: all of them.
+        purpose: The feature that needs them; the subject of the message.
+        *modules: The required modules of the extra. Default all of them.
 
     Raises:
-        MissingExtra: If one is missing. The message is the command that installs it.
+        MissingExtra: If a package is missing. The message says how to install it.
     """
     missing = [
         module

@@ -1,4 +1,4 @@
-"""Signals that ask a process to finish what it does and end."""
+"""Handling of signals that ask a process to shut down gracefully."""
 
 import contextlib
 import signal
@@ -9,16 +9,16 @@ from types import FrameType
 
 @contextlib.contextmanager
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Notes SIGTERM and SIGINT rather than ending at once.
+    """Records SIGTERM and SIGINT instead of ending the process immediately.
 
-    A second SIGINT does end; a second SIGTERM does not, since a scheduler may send
-    it to a process that is saving. What cannot wait sends SIGKILL.
+    A second SIGINT ends the process. A second SIGTERM does not, since a scheduler may
+    send it while the process is saving.
 
-    Python hooks signals in the main thread only. In any other thread they keep doing
-    what they do, and none is noted.
+    Python handles signals only in the main thread. In any other thread, signals keep
+    their effect and are not recorded.
 
     Yields:
-        A function that tells whether a signal has come.
+        A function that returns whether a signal has been received.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -36,7 +36,7 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def signals_go_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Has a function called for SIGTERM and SIGINT while the block runs."""
+    """Installs a handler for SIGTERM and SIGINT while the block runs."""
     before = {
         number: signal.signal(number, handler)
         for number in (signal.SIGTERM, signal.SIGINT)
@@ -45,5 +45,5 @@ def signals_go_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[
         yield
     finally:
         for number, previous in before.items():
-            # None is a handler that was not set from Python, and cannot be again.
+            # None means a handler not set from Python, which cannot be restored.
             signal.signal(number, signal.SIG_DFL if previous is None else previous)

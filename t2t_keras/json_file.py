@@ -1,4 +1,4 @@
-"""JSON files that this project wrote, and that may have been damaged since."""
+"""Reads JSON files written by this project and reports damaged ones."""
 
 import json
 from collections.abc import Iterable
@@ -12,13 +12,12 @@ from t2t_keras.files import user_path
 def read_object(
     path: str | Path, keys: Iterable[str] = (), todo: str = ""
 ) -> dict[str, Any]:
-    """Reads a file that holds a JSON object.
+    """Reads a JSON object from a file.
 
     Args:
         path: The file.
-        keys: Keys that the object must have.
-        todo: What the message tells the user to do about a damaged file. Default
-            nothing.
+        keys: Required keys of the object. Default none.
+        todo: Advice for the user in the message about a damaged file. Default none.
 
     Raises:
         UserError: If the file cannot be read, is damaged, or lacks a key.
@@ -27,7 +26,7 @@ def read_object(
         content = Path(path).read_bytes()
     try:
         found = json.loads(content)
-    except (ValueError, RecursionError) as error:  # Invalid UTF-8 among them.
+    except (ValueError, RecursionError) as error:  # Includes invalid UTF-8.
         raise _damaged(path, str(error), todo) from error
     if not isinstance(found, dict):
         raise _damaged(path, "it holds no JSON object", todo)
@@ -38,7 +37,7 @@ def read_object(
 def require_keys(
     path: str | Path, found: dict[str, Any], keys: Iterable[str], todo: str = ""
 ) -> None:
-    """Raises a `UserError` as `read_object` does if the object of a file lacks keys."""
+    """Checks that an object has all required keys; see `read_object`."""
     if missing := [key for key in keys if key not in found]:
         raise _damaged(path, f"it lacks {', '.join(map(repr, missing))}", todo)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 
 def report(message: str) -> None:
-    """Prints a message on standard error, apart from results.
+    """Prints a message to standard error, separate from results.
 
-    A message that cannot be written is dropped: the disk that holds the log may be
-    full, or the terminal gone, and neither is a reason to end a training.
+    A message that cannot be written is dropped. A full disk or a closed terminal should
+    not end training.
     """
     with contextlib.suppress(OSError):
         print(message, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a training has to have in common with the one that a directory belongs to."""
+"""Checks that a resumed training matches the one that a model directory belongs to."""
 
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,18 @@ def check_same_training(
     wanted: tuple[TransformerConfig, TrainingConfig],
     data: PreparedData,
 ) -> None:
-    """Makes sure that a training is the one that a model directory belongs to.
+    """Checks that a training matches the one that a model directory belongs to.
 
     Args:
-        path: The directory.
-        manifest: That of the data that its model was trained on.
-        there: The configurations of its model and training.
-        wanted: Those of the training that is to begin or to be resumed.
-        data: What is to be trained on.
+        path: The model directory.
+        manifest: Manifest of the data that its model was trained on.
+        there: Its model and training configurations.
+        wanted: Configurations of the training to start or resume.
+        data: Data of the training to start or resume.
 
     Raises:
-        UserError: If vocabulary, training data, or a value that decides what is
-            computed differ.
+        UserError: If the vocabulary, the training data, or a setting that affects the
+            result differs.
     """
     trained_with = manifest["vocabulary_fingerprint"]
     if trained_with != data.tokenizers.fingerprint:

@@ -1,4 +1,4 @@
-"""Messages agree with the numbers in them."""
+"""Tests that nouns in messages agree with their numbers."""
 
 import sys
 
@@ -10,7 +10,7 @@ from t2t_keras.decoding import status
 from t2t_keras.pipelines.outcomes import Outcomes
 
 
-def test_a_noun_agrees_with_its_number():
+def test_noun_agrees_with_its_number():
     assert [counted(number, "line") for number in (0, 1, 2, 3000)] == [
         *("0 lines", "1 line", "2 lines", "3,000 lines")
     ]
@@ -25,14 +25,14 @@ def test_a_noun_agrees_with_its_number():
         (2, "2 lines were longer than 9 tokens and translated up to there."),
     ],
 )
-def test_what_is_told_of_lines_agrees_with_their_number(number, expected, capsys):
+def test_messages_about_lines_agree_with_the_number(number, expected, capsys):
     outcomes = Outcomes("file", "translated", "9 tokens")
     outcomes.add([status.TOO_LONG] * number)
     assert outcomes.tell() == 0
     assert capsys.readouterr().err == f"{expected}\n"
 
 
-def test_what_is_told_of_an_overlap_agrees_with_its_numbers():
+def test_messages_about_overlap_agree_with_the_number():
     overlap = Overlap()
     overlap.add("dev", [("a", "b")])
     assert len(list(overlap.watch([("a", "b")]))) == 1

@@ -1,4 +1,4 @@
-"""What `json_file` says about files that are damaged."""
+"""Tests of reading JSON files and reporting damaged ones."""
 
 import sys
 
@@ -8,7 +8,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.json_file import read_object
 
 
-def test_read_object_returns_what_the_file_holds(tmp_path):
+def test_read_object_returns_the_content_of_the_file(tmp_path):
     (tmp_path / "a").write_text('{"x": [1, "\u00e9"]}', encoding="utf-8")
     assert read_object(tmp_path / "a", ["x"]) == {"x": [1, "\u00e9"]}
 
@@ -24,9 +24,7 @@ def test_read_object_returns_what_the_file_holds(tmp_path):
         (b"[" * 100_000, "recursion"),
     ],
 )
-def test_damaged_file_is_named_with_the_reason_and_what_to_do(
-    content, reason, tmp_path
-):
+def test_damaged_file_raises_an_error_with_reason_and_advice(content, reason, tmp_path):
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(UserError) as raised:
         read_object(tmp_path / "a", ["x", "y"], "Write it again.")
@@ -37,7 +35,7 @@ def test_damaged_file_is_named_with_the_reason_and_what_to_do(
 
 
 @pytest.mark.parametrize("name", ["missing", "a" * 300, "."])
-def test_file_that_cannot_be_read_is_named(name, tmp_path):
+def test_unreadable_file_raises_an_error_with_its_name(name, tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         read_object(tmp_path / name)
 
