@@ -29,7 +29,7 @@ from growth import GROWTHS, Growth
 from tables import MACHINE, Runs, growth_table, rate_table
 from workloads import OURS, WORKLOADS, Contestant, Workload
 
-from t2t_keras.pipelines.stage import environment
+from t2t_keras.runtime import environment
 
 _ATTEMPTS = 4
 """Maximum number of attempts to get a clean run."""

@@ -3,23 +3,28 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import common
+
+from t2t_keras import runtime
+
+runtime.configure("decoding")
+
 import tensorflow as tf
 
 from t2t_keras import Transformer
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.search import Hypotheses, search
-from t2t_keras.pipelines import stage
+from t2t_keras.layers.linear import frozen_weights
 
 sizes = common.decoding_sizes(__doc__)
-stage.assume_frozen_weights()
-tf.config.threading.set_intra_op_parallelism_threads(sizes.threads)
+runtime.set_threads(intra_op=sizes.threads)
 
-model = Transformer(
-    source_vocab_size=sizes.vocab_size,
-    **common.model_arguments(sizes),
-    dtype=sizes.precision,
-)
+with frozen_weights(runtime.assumes_frozen_weights()):
+    model = Transformer(
+        source_vocab_size=sizes.vocab_size,
+        **common.model_arguments(sizes),
+        dtype=sizes.precision,
+    )
 ensemble = Ensemble([model])
 options = SearchOptions(
     beam_size=sizes.beam_size,

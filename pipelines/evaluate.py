@@ -221,7 +221,7 @@ def run() -> None:
         decoding,
         speed,
     ]
-    stage.run(main, __name__, shared)
+    stage.run(main, __name__, shared, process="decoding")
 
 
 if __name__ == "__main__":

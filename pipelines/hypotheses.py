@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.cores import pool_threads, usable_cores
+from t2t_keras import runtime
 from t2t_keras.flags import decoding, speed
 from t2t_keras.pipelines import stage
 
@@ -41,21 +41,21 @@ def open_translator(
     Raises:
         UserError: If the flags contradict each other, or a model cannot be loaded.
     """
-    import tensorflow as tf
-
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.translator import Translator
 
-    stage.assume_frozen_weights()
     defaults = model_dir.search if defaults is None else defaults
     options = SearchOptions(**decoding.search_options(defaults), n_best=n_best)
     concurrent_batches = FLAGS.concurrent_batches or min(
-        usable_cores(), speed.MOST_CONCURRENT_BATCHES
+        runtime.usable_cores(), speed.MOST_CONCURRENT_BATCHES
     )
-    threads = pool_threads(concurrent_batches)
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    runtime.share_cores(concurrent_batches)
     loaded = [
-        model_dir.load(checkpoint, dtype=FLAGS.decode_precision)
+        model_dir.load(
+            checkpoint,
+            frozen=runtime.assumes_frozen_weights(),
+            dtype=FLAGS.decode_precision,
+        )
         for checkpoint in FLAGS.checkpoint
     ]
     translator = Translator(

@@ -183,7 +183,7 @@ def run() -> None:
     for name, value in _SEARCH.items():
         FLAGS.set_default(name, value)
     shared: list[stage.SharedFlags] = [paths.MODEL_DIR, text_files, decoding, speed]
-    stage.run(main, __name__, shared)
+    stage.run(main, __name__, shared, process="decoding")
 
 
 if __name__ == "__main__":

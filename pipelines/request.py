@@ -4,7 +4,6 @@ t2t-request --server=localhost:8500 --model_name=NAME --input=FILE --output=FILE
 echo "Hello." | t2t-request --server=localhost:8501 --protocol=rest --model_name=NAME
 """
 
-import os
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -65,8 +64,6 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    # gRPC's own log; what matters of it is in the message of the error.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     number = 0
     name = input_output.name_of(FLAGS.input)
     outcomes = Outcomes(name, "translated", "the model takes")
@@ -117,6 +114,7 @@ def run() -> None:
         __name__,
         [text_files, hypotheses_flags, serving],
         required=["server"],
+        process="client",
     )
 
 

@@ -91,7 +91,8 @@ def run() -> None:
         decoding.CHECKPOINT,
         decoding.DECODE_BATCH_TOKENS,
     ]
-    stage.run(main, __name__, shared, required=["model_dir", "translations"])
+    required = ["model_dir", "translations"]
+    stage.run(main, __name__, shared, required, process="decoding")
 
 
 if __name__ == "__main__":

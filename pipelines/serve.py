@@ -16,7 +16,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_keras.cores import pool_threads
+from t2t_keras import runtime
 from t2t_keras.errors import UserError
 from t2t_keras.flags import serving
 from t2t_keras.pipelines import ignored_flags, operator_files, stage
@@ -155,11 +155,9 @@ flags.DEFINE_string(
 
 def main() -> None:
     """Runs the stage."""
-    import tensorflow as tf
-
     from t2t_keras.server.admission import Admission
     from t2t_keras.server.freed_memory import keep_for_good
-    from t2t_keras.server.memory import divided, limit_tensors
+    from t2t_keras.server.memory import divided
     from t2t_keras.server.model_server import serve
     from t2t_keras.server.open_files import max_connections
     from t2t_keras.server.predictor import Predictor
@@ -171,19 +169,16 @@ def main() -> None:
     memory = divided(
         FLAGS.max_memory_mb, FLAGS.max_request_bytes, FLAGS.max_response_bytes
     )
-    limit_tensors(memory.tensors)
+    runtime.limit_tensors(memory.tensors)
     for line in ignored_flags.ignored():
         _report(line)
     batching = operator_files.read_batching_arguments(_report)
     both = FLAGS.tensorflow_session_parallelism
-    tf.config.threading.set_intra_op_parallelism_threads(
-        FLAGS.tensorflow_intra_op_parallelism
-        or both
-        or pool_threads(batching["num_batch_threads"])
+    runtime.set_threads(
+        intra_op=FLAGS.tensorflow_intra_op_parallelism or both,
+        inter_op=FLAGS.tensorflow_inter_op_parallelism or both,
     )
-    tf.config.threading.set_inter_op_parallelism_threads(
-        FLAGS.tensorflow_inter_op_parallelism or both
-    )
+    runtime.share_cores(batching["num_batch_threads"])
     options = ServerOptions(
         host=FLAGS.host,
         port=FLAGS.port,
@@ -271,7 +266,7 @@ def run() -> None:
         # No flag: t2t-export has one of this name, which is something else.
         print(f"t2t-keras: {version('t2t-keras')}\nTensorFlow: {version('tensorflow')}")
         sys.exit()
-    stage.run(main, __name__, [serving, operator_files])
+    stage.run(main, __name__, [serving, operator_files], process="serving")
 
 
 if __name__ == "__main__":

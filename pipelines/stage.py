@@ -1,7 +1,6 @@
 """What every stage does around its work: flags, messages, exit status."""
 
 import contextlib
-import gc
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ from types import ModuleType
 
 from absl import app, flags, logging
 
+from t2t_keras import runtime
 from t2t_keras.errors import UserError
 from t2t_keras.files import WriteError
 from t2t_keras.keras_backend import require_tensorflow
@@ -43,6 +43,7 @@ def run(
     shared_flags: Sequence[SharedFlags] = (),
     required: Sequence[str] = (),
     takes_arguments: bool = False,
+    process: str = "training",
 ) -> None:
     """Runs a stage as a command and exits.
 
@@ -54,6 +55,8 @@ def run(
         required: Names of flags that must be given.
         takes_arguments: Whether `main` is given what is left on the command line.
             Default False: nothing may be left.
+        process: What `runtime.configure` sets this process up for. Default "training",
+            which suits every stage that neither decodes nor serves nor is a client.
     """
     reopen_closed()
     name_standard_output()
@@ -71,7 +74,9 @@ def run(
     # Messages are this project's own, without date and line of code.
     logging.get_absl_handler().setFormatter(None)
     app.run(
-        lambda argv: sys.exit(flush_streams(_guarded(main, argv[1:], takes_arguments))),
+        lambda argv: sys.exit(
+            flush_streams(_guarded(main, argv[1:], takes_arguments, process))
+        ),
         flags_parser=lambda argv: _parse_flags(argv, required, takes_arguments),
     )
 
@@ -96,15 +101,18 @@ def _parse_flags(
 
 
 def _guarded(
-    main: Callable[..., int | None], arguments: list[str], takes_arguments: bool
+    main: Callable[..., int | None],
+    arguments: list[str],
+    takes_arguments: bool,
+    process: str,
 ) -> int:
     """Runs the work and turns what it raises into a message and an exit status."""
     if not flags.FLAGS["verbosity"].present:
         # Libraries warn of what no user can change; --verbosity=1 shows it all.
         logging.set_verbosity(logging.ERROR)
-    collect_less_often()
     try:
         require_tensorflow()
+        runtime.configure(process)
         with _quiet_start(), _without_pictures():
             import tensorflow  # noqa: F401
         return (main(arguments) if takes_arguments else main()) or 0
@@ -135,61 +143,6 @@ def _print_traceback() -> None:
         traceback.print_exc()
 
 
-def environment() -> dict[str, str]:
-    """Returns what TensorFlow is to read from the environment."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        # oneDNN's products, which TensorFlow takes by default only on processors with
-        # instructions for neural networks: twice as fast on others too.
-        "TF_ENABLE_ONEDNN_OPTS": "1",
-        # By default a large tensor's memory goes back to the system, which clears it
-        # page by page for the next one: up to 40% of a training step's time.
-        "TF_CPU_ALLOCATOR_USE_BFC": "true",
-        # Its own limit is 64 GiB, whatever the machine has.
-        "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(memory >> 20),
-    }
-
-
-def set_environment() -> None:
-    """Sets `environment`, but for what a user has set.
-
-    To be called before TensorFlow is imported.
-    """
-    for name, value in environment().items():
-        os.environ.setdefault(name, value)
-
-
-def assume_frozen_weights() -> None:
-    """Tells oneDNN that no weights change in this process, unless a user has set it.
-
-    It then keeps those of a product with a bias in the order in which it multiplies,
-    rather than bring them into it at each product. To be called before the first
-    operation, and never where a model is trained: it would go on with old weights.
-    """
-    os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
-
-
-def collect_less_often() -> None:
-    """Has Python look for cycles of garbage after more objects than by default.
-
-    Importing TensorFlow and tracing a model make millions that all stay, and looking
-    through them again and again was a tenth of the time to a first translation.
-    """
-    gc.set_threshold(50_000)
-
-
-def answer_soon() -> None:
-    """Has TensorFlow run graphs as they were traced, without optimizing them first.
-
-    The first line of a translation comes a second sooner, and all others up to 8% later
-    in float32: for those who wait for each. Numbers may differ in the last bits.
-    """
-    import tensorflow as tf
-
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-
-
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
     """Holds back what TensorFlow's libraries print while they are loaded.
@@ -197,7 +150,6 @@ def _quiet_start() -> Iterator[None]:
     They write to the file descriptor before their log level can be set. Lines that
     are no such notes are passed on.
     """
-    set_environment()
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as held_back:

@@ -6,6 +6,7 @@ echo "Hello." | t2t-translate --model_dir=DIR
 
 from absl import flags
 
+from t2t_keras import runtime
 from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.pipelines import hypotheses, input_output, stage
@@ -32,7 +33,7 @@ def main() -> int:
     input_output.check_output(FLAGS.output)
     is_awaited = input_output.is_awaited(FLAGS.input)
     if is_awaited:
-        stage.answer_soon()
+        runtime.skip_graph_optimization()
     model_dir = ModelDir(FLAGS.model_dir)
     translator, _ = hypotheses.open_translator(model_dir, FLAGS.n_best)
     outcomes = Outcomes(
@@ -78,7 +79,7 @@ def run() -> None:
         decoding,
         speed,
     ]
-    stage.run(main, __name__, shared, required=["model_dir"])
+    stage.run(main, __name__, shared, required=["model_dir"], process="decoding")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ from t2t_keras.files import (
 )
 from t2t_keras.json_file import read_object
 from t2t_keras.layers.initializers import weights_to_be_loaded
+from t2t_keras.layers.linear import frozen_weights
 from t2t_keras.same_training import check_same_training
 from t2t_keras.training.arrays import (
     DamagedCheckpoint,
@@ -356,7 +357,9 @@ class ModelDir:
             )
         return path
 
-    def load(self, checkpoint: str = "auto", **arguments: Any) -> LoadedModel:
+    def load(
+        self, checkpoint: str = "auto", frozen: bool = False, **arguments: Any
+    ) -> LoadedModel:
         """Builds the model, gives it weights, and tells which.
 
         Training and averaging may go on meanwhile: what "auto" and "latest" stand for
@@ -364,15 +367,23 @@ class ModelDir:
 
         Args:
             checkpoint: As of `weights_path`.
-            **arguments: Of `Transformer`, such as `dtype`.
+            frozen: Whether its weights will never change, in a process in which oneDNN
+                assumes so (`t2t_keras.runtime.assumes_frozen_weights`). Default False.
+            **arguments: Of `Transformer`, such as `dtype`, which is float32 by default,
+                whatever Keras is configured with.
 
         Raises:
             UserError: If there are no such weights, or they are damaged.
         """
+        arguments.setdefault("dtype", "float32")
         config = self.transformer_config
         path = self.weights_path(checkpoint)
         # Waiting for the disk and computing checksums leave Python free to build.
-        with ThreadPoolExecutor(1) as pool, weights_to_be_loaded():
+        with (
+            ThreadPoolExecutor(1) as pool,
+            weights_to_be_loaded(),
+            frozen_weights(frozen),
+        ):
             reading = pool.submit(load_arrays, path)
             model = Transformer(config, **arguments)
         arrays = reading.result()
@@ -394,7 +405,7 @@ class ModelDir:
         Args:
             checkpoint: As of `weights_path`.
             options: How to search. Default: the model's own search options.
-            **arguments: Replace those of the model, such as `dtype`.
+            **arguments: Of `load`, such as `dtype` and `frozen`.
 
         Raises:
             UserError: As of `load`.

@@ -246,7 +246,7 @@ def test_imports_of_optional_packages_are_guarded(folder):
 MAY_IMPORT = {
     "layers": {"layers", "config"},
     "data": {"data"},
-    "training": {"training", "config", "layers", "transformer", "cores"},
+    "training": {"training", "config", "layers", "transformer", "runtime"},
     "training_run": {
         *("training_run", "training", "config", "data", "decoding", "evaluation"),
         *("analysis", "model_dir", "transformer", "interrupts"),

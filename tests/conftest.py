@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from t2t_keras.pipelines.stage import collect_less_often, set_environment
+from t2t_keras import runtime
 
 # tests/reference.py is imported by its bare name.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -11,8 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 def pytest_configure():
     """Sets up Python and TensorFlow as stages do, with two devices for replicas."""
-    set_environment()
-    collect_less_often()
+    runtime.configure()
     import tensorflow as tf
 
     # Replicas are logical devices, which have to be there from the start.

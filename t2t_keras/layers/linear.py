@@ -1,6 +1,8 @@
 """Linear projection."""
 
-import os
+import contextlib
+import contextvars
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -9,14 +11,42 @@ import tensorflow as tf
 from t2t_keras.layers import initializers
 from t2t_keras.layers.shapes import check_shape, require_shape, reshape_last
 
+_FROZEN = contextvars.ContextVar("_FROZEN", default=False)
 
-def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> Any:
+
+@contextlib.contextmanager
+def frozen_weights(frozen: bool = True) -> Iterator[None]:
+    """Layers that are made inside join a product and its bias into one operation.
+
+    For models whose weights never change, in a process in which oneDNN assumes so
+    (`t2t_keras.runtime`): elsewhere the two are faster apart, and a process that makes
+    this assumption and changes the weights would go on with the old ones. A model keeps
+    its form wherever it is traced, and does not save it.
+
+    Args:
+        frozen: Whether to join them. Default True.
+    """
+    token = _FROZEN.set(frozen)
+    try:
+        yield
+    finally:
+        _FROZEN.reset(token)
+
+
+def project(
+    x: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    joined: bool = False,
+) -> Any:
     """Computes x W^T + b at every position.
 
     Args:
         x: `[batch, ..., inputs]` float.
         kernel: `[units, inputs]`, W, of the dtype of `x`.
         bias: `[units]`, b, likewise. Default none.
+        joined: Whether the bias is added right behind the product, as of
+            `frozen_weights`. Default False.
 
     Returns:
         `[batch, ..., units]`.
@@ -30,19 +60,10 @@ def project(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> A
     # TensorFlow makes one operation of a product and a bias right behind it. oneDNN
     # arranges W anew at each call of that, which in bfloat16 takes as long as the
     # product, unless it assumes that W never changes: else a reshape keeps them apart.
-    joined = bias is not None and _frozen_weights_are_assumed()
-    if joined:
+    if bias is not None and joined:
         y = tf.nn.bias_add(y, bias)
     y = reshape_last(y, x, len(x.shape) - 1, [units])
     return y if bias is None or joined else tf.nn.bias_add(y, bias)
-
-
-def _frozen_weights_are_assumed() -> bool:
-    """Reads what TensorFlow itself reads of the environment."""
-    return os.environ.get("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "").lower() in {
-        "1",
-        "true",
-    }
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -77,6 +98,7 @@ class Linear(keras.layers.Layer):
         self.units = units
         self.use_bias = use_bias
         self.seed = seed
+        self._joins_bias = _FROZEN.get()
 
     def build(self, input_shape: Any) -> None:
         """Creates W, `[units, inputs]`, and b, `[units]`."""
@@ -100,7 +122,7 @@ class Linear(keras.layers.Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Projects each position."""
         x = require_shape(x, (..., self.kernel.shape[1]), self, "x")
-        return project(x, self.kernel, self.bias)
+        return project(x, self.kernel, self.bias, self._joins_bias)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of the output: `units` on the last axis."""

@@ -13,7 +13,6 @@ _DEFAULT_PERCENT = 80
 _LEAST_GRAPHS, _GRAPHS_PERCENT = 512 << 20, 25
 """For graphs, of which each signature has its own, and all else that is no tensor."""
 _LEAST_TENSORS = 128 << 20
-_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 _CONTAINER = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -69,15 +68,6 @@ def divided(
             f"{max_response_bytes:,}. Received: {megabytes:,}"
         )
     return Memory(total, max(tensors, _LEAST_TENSORS), requests)
-
-
-def limit_tensors(size: int) -> None:
-    """Has TensorFlow refuse tensors beyond so many bytes; before it makes the first.
-
-    A lower limit that a user has set in the environment stays.
-    """
-    megabytes = min(size >> 20, int(os.environ.get(_LIMIT, size >> 20)))
-    os.environ[_LIMIT] = str(megabytes)
 
 
 def available() -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_keras.cores import pool_threads
+from t2t_keras import runtime
 from t2t_keras.errors import UserError
 
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
@@ -133,11 +133,8 @@ def _divide_cpu(number: int) -> None:
             "The CPU can be divided only before TensorFlow uses it."
         ) from error
     # Its pool of threads is one for all devices.
-    is_set = tf.config.threading.get_intra_op_parallelism_threads() or os.environ.get(
-        "TF_NUM_INTRAOP_THREADS"
-    )
-    if number > 1 and not is_set:
-        tf.config.threading.set_intra_op_parallelism_threads(pool_threads(number))
+    if number > 1:
+        runtime.share_cores(number)
 
 
 def _multi_worker_strategy(

@@ -23,7 +23,7 @@ from t2t_keras import (
     SharedEmbedding,
     SinusoidalPosition,
 )
-from t2t_keras.layers import linear
+from t2t_keras.layers.linear import frozen_weights
 
 
 def random(shape, seed=0):
@@ -98,10 +98,9 @@ def test_linear_has_a_row_for_each_output_and_begins_as_glorot_and_bengio():
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_bias_is_joined_to_its_product_where_weights_are_frozen(frozen, monkeypatch):
-    # Not by the environment, which TensorFlow would read for all that follows.
-    monkeypatch.setattr(linear, "_frozen_weights_are_assumed", lambda: frozen)
-    layer = Linear(3)
+def test_frozen_weights_join_a_bias_to_its_product(frozen):
+    with frozen_weights(frozen):
+        layer = Linear(3)
     x = random((2, 4, 5))
     layer(x)
     shake(layer)

@@ -7,9 +7,18 @@ import command
 import keras
 import numpy as np
 import pytest
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
 
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.server.saved_model import SavedModel
+
+OTHER_ENVIRONMENT = {
+    "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "TF_CPU_ALLOCATOR_USE_BFC": "false",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "PYTHONHASHSEED": "7",
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +41,21 @@ def model_dir(tmp_path_factory):
     return path
 
 
-def test_versions_with_cards_warmup_and_keras_weights(model_dir, tmp_path):
-    base = tmp_path / "base"
-    flags = (f"--model_dir={model_dir}", f"--export_dir={base}", "--beam_size=2")
-    first = command.stage("export", *flags)
+@pytest.fixture(scope="module")
+def flags(model_dir):
+    return f"--model_dir={model_dir}", "--beam_size=2"
+
+
+@pytest.fixture(scope="module")
+def exported(flags, tmp_path_factory):
+    """Returns a directory of one version, and the process that exported it."""
+    base = tmp_path_factory.mktemp("exported") / "base"
+    return base, command.stage("export", *flags, f"--export_dir={base}")
+
+
+def test_versions_with_cards_warmup_and_keras_weights(model_dir, flags, exported):
+    base, first = exported
+    flags = (*flags, f"--export_dir={base}")
     assert f"Wrote {base}/1: " in first.stdout
     assert "12 sentences come out as from t2t-translate." in first.stderr
     second = command.stage("export", *flags, "--weights_dtype=bfloat16")
@@ -91,6 +111,22 @@ def test_the_baked_in_search_is_that_of_the_flags(model_dir, tmp_path):
     assert [text for _, text in rows] == [t.decode() for (t,) in found["translations"]]
     scores = [float(score) for score, _ in rows]
     np.testing.assert_allclose(scores, found["scores"][:, 0], atol=1.5e-4)
+
+
+def test_graph_does_not_depend_on_the_environment(
+    flags, exported, tmp_path, monkeypatch
+):
+    for name, value in OTHER_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    command.stage("export", *flags, f"--export_dir={tmp_path}/other")
+    here, other = (
+        SavedModelProto.FromString(
+            (base / "1" / "saved_model.pb").read_bytes()
+        ).meta_graphs[0]
+        for base in (exported[0], tmp_path / "other")
+    )
+    is_equal = here.graph_def == other.graph_def
+    assert is_equal  # Without printing the two graphs.
 
 
 def test_what_it_refuses_leaves_nothing_behind(model_dir, tmp_path):

@@ -1,7 +1,6 @@
 """Every stage as a process: flags, exit status, messages, what is left behind."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -11,8 +10,6 @@ import threading
 import command
 import numpy as np
 import pytest
-
-from t2t_keras.pipelines.stage import environment
 
 SIZES = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
 STEPS = ["--batch_tokens=128", "--checkpoint_steps=3", "--bleu_sentences=5"]
@@ -458,28 +455,6 @@ def test_help_shows_the_stages_own_flags(name):
     shown = command.stage(name, "--help").stdout
     assert f"t2t-{name}" in shown
     assert "_dir" in shown or name == "launch"
-
-
-_ENVIRONMENT = """
-import os, sys
-from t2t_keras.pipelines import stage
-def main():
-    # As TensorFlow was loaded, which is before a stage's work begins.
-    assert "tensorflow" in sys.modules
-    print(*(os.environ[name] for name in stage.environment()))
-sys.argv[1:] = []
-stage.run(main, "__main__")
-"""
-
-
-def test_stages_have_tensorflow_compute_fast_unless_told_otherwise():
-    ours = environment()
-    fresh = {name: value for name, value in os.environ.items() if name not in ours}
-    for given in ({}, {"TF_ENABLE_ONEDNN_OPTS": "0"}):
-        shown = subprocess.check_output(
-            [sys.executable, "-c", _ENVIRONMENT], env={**fresh, **given}, text=True
-        )
-        assert shown.split() == list({**ours, **given}.values())
 
 
 _AWAITED = """

@@ -54,16 +54,5 @@ def test_room_is_what_the_process_has_not_taken(machine):
     assert memory.divided(2000, MB, MB).room() == 1300 * MB
 
 
-def test_a_lower_limit_of_the_user_s_stays(monkeypatch):
-    name = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
-    for given, expected in (("100", "100"), ("900", "500"), (None, "500")):
-        if given is None:
-            monkeypatch.delenv(name)
-        else:
-            monkeypatch.setenv(name, given)
-        memory.limit_tensors(500 * MB)
-        assert os.environ[name] == expected
-
-
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))

@@ -22,7 +22,7 @@ from tensorflow_serving.apis import (
     model_management_pb2,
 )
 
-from t2t_keras.cores import usable_cores
+from t2t_keras.runtime import usable_cores
 
 SENTENCES = [*exported.LINES[:6], "", "no 7"]
 

@@ -12,9 +12,9 @@ import tensorflow as tf
 import worker
 from toy import run, trainer_of
 
-from t2t_keras.cores import usable_cores
 from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
+from t2t_keras.runtime import usable_cores
 from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_index
 
 
