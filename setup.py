@@ -126,6 +126,7 @@ setup(
         *find_packages(include=["t2t_keras", "t2t_keras.*"]),
         "t2t_keras.flags",
         "t2t_keras.pipelines",
+        "t2t_keras.pipelines.command_line",
     ],
     package_dir={
         "t2t_keras.flags": "flags",

@@ -11,7 +11,8 @@ from absl import flags
 
 from t2t_keras.errors import UserError
 from t2t_keras.flags import paths
-from t2t_keras.pipelines import input_output, stage
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import input_output
 
 if TYPE_CHECKING:
     from t2t_keras.analysis.layer_complexity import Measurement

@@ -14,7 +14,8 @@ from absl import flags
 from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, paths, preset, vocabulary
-from t2t_keras.pipelines import input_output, stage
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import input_output
 
 if TYPE_CHECKING:
     from t2t_keras.config import TrainingConfig, TransformerConfig

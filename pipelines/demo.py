@@ -21,7 +21,8 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_keras.pipelines import input_output, stage
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import input_output
 
 FLAGS = flags.FLAGS
 

@@ -14,9 +14,10 @@ from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.flags import scores as score_flags
-from t2t_keras.pipelines import input_output, stage
-from t2t_keras.pipelines.decoded import decode
-from t2t_keras.pipelines.outcomes import tell_invalid_lines, worst
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line.decoded import decode
+from t2t_keras.pipelines.command_line.outcomes import tell_invalid_lines, worst
 
 FLAGS = flags.FLAGS
 

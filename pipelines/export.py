@@ -11,7 +11,8 @@ from absl import flags
 
 from t2t_keras.counted import counted
 from t2t_keras.flags import decoding, paths, scores
-from t2t_keras.pipelines import input_output, stage
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import input_output
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator

@@ -25,8 +25,9 @@ from absl import flags
 from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, speed, text_files
-from t2t_keras.pipelines import hypotheses, input_output, stage
-from t2t_keras.pipelines.outcomes import Outcomes
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import hypotheses, input_output
+from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree

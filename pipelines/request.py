@@ -10,8 +10,9 @@ from absl import flags
 
 from t2t_keras.flags import hypotheses as hypotheses_flags
 from t2t_keras.flags import serving, text_files
-from t2t_keras.pipelines import hypotheses, input_output, stage
-from t2t_keras.pipelines.outcomes import Outcomes
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import hypotheses, input_output
+from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from t2t_keras.client.model_client import Client

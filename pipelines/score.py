@@ -16,8 +16,9 @@ from absl import flags
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, text_files
 from t2t_keras.messages import describe
-from t2t_keras.pipelines import input_output, stage
-from t2t_keras.pipelines.outcomes import Outcomes, tell_invalid_lines
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line.outcomes import Outcomes, tell_invalid_lines
 
 FLAGS = flags.FLAGS
 

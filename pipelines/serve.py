@@ -19,7 +19,8 @@ from absl import flags
 from t2t_keras import runtime
 from t2t_keras.errors import UserError
 from t2t_keras.flags import serving
-from t2t_keras.pipelines import ignored_flags, operator_files, stage
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import ignored_flags, operator_files
 
 FLAGS = flags.FLAGS
 _REPORTING = threading.Lock()

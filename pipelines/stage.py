@@ -16,7 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import WriteError
 from t2t_keras.keras_backend import require_tensorflow
 from t2t_keras.messages import report
-from t2t_keras.pipelines.input_output import (
+from t2t_keras.pipelines.command_line.input_output import (
     EXIT_FAILURE,
     EXIT_USAGE,
     exit_of,

@@ -9,8 +9,9 @@ from absl import flags
 from t2t_keras import runtime
 from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.flags import hypotheses as hypotheses_flags
-from t2t_keras.pipelines import hypotheses, input_output, stage
-from t2t_keras.pipelines.outcomes import Outcomes
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import hypotheses, input_output
+from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
 FLAGS = flags.FLAGS
 

@@ -24,7 +24,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.flags import hyperparameters, paths, preset
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.json_file import read_object
-from t2t_keras.pipelines import child, input_output, stage
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import child, input_output
 
 FLAGS = flags.FLAGS
 

@@ -7,7 +7,7 @@ import pytest
 from t2t_keras.counted import counted
 from t2t_keras.data.overlap import Overlap
 from t2t_keras.decoding import status
-from t2t_keras.pipelines.outcomes import Outcomes
+from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
 
 def test_noun_agrees_with_its_number():

@@ -9,7 +9,8 @@ import pytest
 _STAGE = """
 import sys, types
 sys.modules["tensorflow"] = types.ModuleType("tensorflow")  # Takes seconds to load.
-from t2t_keras.pipelines import input_output, stage
+from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line import input_output
 def main(arguments):
     with open("opened", "w") as file:
         assert file.fileno() > 2

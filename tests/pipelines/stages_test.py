@@ -458,7 +458,7 @@ def test_help_shows_the_stages_own_flags(name):
 
 
 _AWAITED = """
-from t2t_keras.pipelines import input_output
+from t2t_keras.pipelines.command_line import input_output
 input_output.reopen_closed()
 print(input_output.is_awaited("-"))
 """

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_keras.counted import counted
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.hypotheses import describe_run, open_translator
-from t2t_keras.pipelines.outcomes import Outcomes
+from t2t_keras.pipelines.command_line.hypotheses import describe_run, open_translator
+from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.details import Scored

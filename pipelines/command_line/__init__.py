@@ -1,0 +1,1 @@
+"""Command-line code that stages share: models by flags, input, output, outcomes."""
