@@ -100,6 +100,8 @@ class Progress(keras.callbacks.Callback):
         """Returns what a checkpoint has to keep."""
         return {
             "position": self.position._asdict(),
+            # Not restored: it follows from the position. t2t-cost reads it.
+            "epochs": self.epochs(),
             "tokens": self._tokens,
             "minutes": self._minutes(),
             "minutes_validated": self._minutes_validated,
