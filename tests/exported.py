@@ -1,4 +1,4 @@
-"""A toy translation model, exported, for tests of serving."""
+"""An exported toy translation model for serving tests."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ MAX_INPUT_TOKENS = 20
 
 
 def toy(seed=0, subword="bpe", **arguments):
-    """Returns a random model whose outputs depend on its inputs, and its tokenizers."""
+    """Returns a random model whose outputs depend on its inputs, and tokenizers."""
     kind = {"bpe": SentencePieceTokenizer, "wordpiece": WordPieceTokenizer}[subword]
     tokenizer = kind.train(LINES, 40)
     model = Transformer(
@@ -36,12 +36,12 @@ def toy(seed=0, subword="bpe", **arguments):
 
 
 def translator(model, tokenizers):
-    """Returns what translates as the export does."""
+    """Returns a translator with the options of the export."""
     return Translator(model, tokenizers, OPTIONS, max_input_tokens=MAX_INPUT_TOKENS)
 
 
 def export(path, model, tokenizers, **arguments):
-    """Writes a version with a warm-up request."""
+    """Writes a version with warm-up requests."""
     servable = TranslationServable(
         [model],
         tokenizers,

@@ -1,6 +1,6 @@
-"""A server of a pretended translation model, over gRPC and REST, for tests of clients.
+"""A fake model server over gRPC and REST, for tests of clients.
 
-It "translates" to capitals, and does to its clients what a test wants.
+It "translates" to capitals, and fails in the ways that a test asks for.
 """
 
 import contextlib
@@ -29,19 +29,19 @@ HTTP = {
 
 
 class Refused(Exception):
-    """A request that is answered by an error; its arguments are code and message."""
+    """An error response; its arguments are code and message."""
 
 
 class Model:
-    """What is served.
+    """A fake translation model.
 
     Attributes:
-        failures: Codes that the next requests are answered by.
-        token: What requests have to carry.
-        headers: What errors carry over REST.
-        before: Is called with the sentences of a request before it is answered.
-        outputs: What to answer instead of translations.
-        asked: Of each request its name, version, label, signature and sentences.
+        failures: Error codes of the next responses.
+        token: API token that requests must carry.
+        headers: Headers of error responses over REST.
+        before: Called with the sentences of a request before the response is sent.
+        outputs: Outputs to return instead of translations.
+        asked: Name, version, label, signature and sentences of each request.
     """
 
     def __init__(self, failures=(), token=None, before=None, outputs=None):
@@ -54,7 +54,7 @@ class Model:
         self._lock = threading.Lock()
 
     def predict(self, spec, signature, texts, authorization):
-        """Returns the outputs; raises `Refused`."""
+        """Returns the outputs or raises `Refused`."""
         with self._lock:
             self.asked.append((*spec, signature, texts))
             failure = self.failures.pop(0) if self.failures else None
@@ -159,14 +159,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *arguments):
-        """Says nothing."""
+        """Does not log."""
 
 
 class _HttpServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """Says nothing of clients that have gone away."""
+        """Ignores clients that have disconnected."""
 
 
 @contextlib.contextmanager
@@ -177,7 +177,7 @@ def serving(protocol, model, certificate=None, client_ca=None):
         protocol: "grpc" or "rest".
         model: A `Model`.
         certificate: Directory with `cert.pem` and `key.pem`, for TLS.
-        client_ca: File of who signs the certificates that clients must have.
+        client_ca: File of the authority that must have signed client certificates.
 
     Yields:
         HOST:PORT.
@@ -225,9 +225,9 @@ def serving(protocol, model, certificate=None, client_ca=None):
 
 
 def certificate(path):
-    """Writes `cert.pem`, signed by itself, and `key.pem` to a directory."""
+    """Writes a self-signed `cert.pem` and its `key.pem` to a directory."""
     if not shutil.which("openssl"):
-        pytest.skip("openssl makes the certificate, and is not installed.")
+        pytest.skip("openssl is not installed; it creates the certificate.")
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days=2"),

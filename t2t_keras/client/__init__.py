@@ -1,4 +1,4 @@
-"""Clients of a model server; their packages come with the extra `client`."""
+"""Clients of a model server; they require the extra `client`."""
 
 from t2t_keras.extras import require_extra
 

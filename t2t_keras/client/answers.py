@@ -1,4 +1,4 @@
-"""What a model server answers to a client: translations, or an error."""
+"""Responses of a model server: translations or an error."""
 
 import re
 from collections.abc import Mapping
@@ -12,16 +12,18 @@ from t2t_keras.decoding.text_search import NO_HYPOTHESIS
 from t2t_keras.decoding.translations import Translation
 
 INVALID_ANSWER = "INVALID_ANSWER"
-"""The code of an answer that is no translation."""
+"""Code of a response that does not hold translations."""
 
-_NO_SERVER = "Check that a server of this protocol runs there, TLS or not."
+_NO_SERVER = "Check that a server of this protocol, with or without TLS, listens there."
 
 _ADVICE = {
-    "DEADLINE_EXCEEDED": "Allow more time, or send fewer sentences at once.",
-    INVALID_ANSWER: "Is the model an export of t2t-export, and the signature there?",
+    "DEADLINE_EXCEEDED": "Increase the timeout or send fewer sentences per request.",
+    INVALID_ANSWER: (
+        "Check that t2t-export exported the model and that it has this signature."
+    ),
     "NOT_FOUND": "Check the model's name, version and label.",
     "PERMISSION_DENIED": "Check the API token.",
-    "RESOURCE_EXHAUSTED": "Send fewer or smaller requests at once, or retry later.",
+    "RESOURCE_EXHAUSTED": "Send fewer or smaller requests at a time, or retry later.",
     "UNAUTHENTICATED": "Check the API token.",
     "UNAVAILABLE": _NO_SERVER,
     "UNIMPLEMENTED": "Check that this is the port of a model server.",
@@ -30,41 +32,41 @@ _ADVICE = {
 
 _CONNECTION_ADVICE = {
     r"alert|after TLS began": (
-        "The server does not accept this client: check its certificate and key, and "
-        "that the server trusts who signed it."
+        "The server does not accept this client: check the client's certificate and "
+        "key, and that the server trusts the authority that signed it."
     ),
     r"certificate[_ ]verify[_ ]failed|hostname verification": (
-        "The server's certificate is not trusted: check the file of who signed it, and "
-        "that it is for this name."
+        "The server's certificate is not trusted: check the CA file and that the "
+        "certificate is for this host name."
     ),
     r"wrong[_ ]version[_ ]number": "The server does not use TLS on this port.",
     r"connection refused": (
-        "Nothing listens there. Check that a server of this protocol runs there, and "
+        "Nothing listens there. Check that a server of this protocol is running and "
         "has loaded its models."
     ),
-    r"resolv|not known|domain name not found": "Check the name of the host.",
+    r"resolv|not known|domain name not found": "Check the host name.",
     r"no connection within|timed out|no route|unreachable": (
-        "The host does not answer: check host and port, and that it is up."
+        "The host does not answer: check the host and port, and that the host is up."
     ),
 }
-"""What to do where no server was reached, by what the connection said."""
+"""Advice by connection error, for failures to reach a server."""
 
 _TLS = r"alert|certificate|hostname verification|wrong[_ ]version"
 
 
 class RequestError(RuntimeError):
-    """A request that was not answered, retries included.
+    """A request that failed, retries included.
 
     Args:
-        server: Where it was sent.
-        code: The name of gRPC's status, for REST too; or `INVALID_ANSWER`.
-        said: What the server or the connection said.
-        is_connected: Whether it was the server that said it. Default True.
-        retry_after: Seconds after which the server wants to be asked again. Default
-            not known.
+        server: Address of the server.
+        code: Name of the gRPC status, for REST too; or `INVALID_ANSWER`.
+        said: Error message of the server or the connection.
+        is_connected: Whether the message is the server's. Default True.
+        retry_after: Seconds that the server asks to wait before a retry. Default
+            unknown.
 
     Attributes:
-        may_retry: Whether the same request may be answered at another time.
+        may_retry: Whether the same request may succeed later.
     """
 
     def __init__(
@@ -89,19 +91,19 @@ class RequestError(RuntimeError):
         self.said = said
         self.retry_after = retry_after
         self._is_connected = is_connected
-        # Certificates do not become better.
+        # Waiting does not fix a certificate.
         is_tls = not is_connected and re.search(_TLS, said, re.IGNORECASE)
         self.may_retry = code in ("UNAVAILABLE", "RESOURCE_EXHAUSTED") and not is_tls
 
     def at_deadline(self, attempts: int) -> "RequestError":
-        """Returns the error if there is no time for another attempt.
+        """Returns the error to raise if there is no time for another attempt.
 
         Args:
-            attempts: How many there have been.
+            attempts: Number of attempts so far.
         """
         said = (
-            f"no time is left for another attempt after {attempts}; the last one: "
-            f"{self.said}"
+            f"no time left for a retry after {counted(attempts, 'attempt')}; "
+            f"last error: {self.said}"
         )
         # A server that was never reached is not slow.
         code = "DEADLINE_EXCEEDED" if self._is_connected else self.code
@@ -111,19 +113,19 @@ class RequestError(RuntimeError):
 def read_answer(
     server: str, outputs: Mapping[str, Any], number: int, n_best: bool
 ) -> list[list[Translation]]:
-    """Makes translations of a signature's outputs.
+    """Converts the outputs of a signature to translations.
 
     Args:
-        server: Who gave them, for the message.
-        outputs: Arrays or lists by name, strings as bytes or as text.
-        number: Of sentences.
-        n_best: Whether they are those of the signature `n_best`.
+        server: Address of the server, for error messages.
+        outputs: Arrays or lists by output name; strings are bytes or text.
+        number: Number of sentences in the request.
+        n_best: Whether the outputs are those of signature `n_best`.
 
     Returns:
-        For each sentence its hypotheses, the best first, and at least one.
+        Hypotheses of each sentence, the best first, at least one.
 
     Raises:
-        RequestError: If they are not what the signature promises.
+        RequestError: If the outputs do not match the signature.
     """
     names = ("translations", "scores") if n_best else ("translation", "score")
     try:
@@ -138,8 +140,9 @@ def read_answer(
     is_right = texts.shape == scores.shape and states.shape == (number,)
     if not is_right or texts.ndim != rank or len(texts) != number:
         said = (
-            f"for {counted(number, 'sentence')} came {names[0]} {list(texts.shape)}, "
-            f"{names[1]} {list(scores.shape)} and status {list(states.shape)}"
+            f"the outputs for {counted(number, 'sentence')} have the shapes "
+            f"{names[0]} {list(texts.shape)}, {names[1]} {list(scores.shape)} and "
+            f"status {list(states.shape)}"
         )
         raise RequestError(server, INVALID_ANSWER, said)
     found = []
@@ -151,11 +154,11 @@ def read_answer(
         strict=True,
     ):
         if row_scores.size and np.isnan(row_scores[0]):
-            state = MODEL_ERROR  # Which an older export does not say.
+            state = MODEL_ERROR  # Older exports do not have this status.
         hypotheses = [
             Translation(_text(text), float(score), state)
             for text, score in zip(row, row_scores, strict=True)
-            # A search that found fewer fills up with impossible ones.
+            # The search pads missing hypotheses with impossible scores.
             if state in (OK, TOO_LONG) and score > NO_HYPOTHESIS
         ]
         found.append(hypotheses or [Translation("", None, state)])

@@ -1,4 +1,4 @@
-"""Asks a model server for translations over gRPC."""
+"""gRPC client of a model server."""
 
 import queue
 import socket
@@ -16,26 +16,26 @@ from t2t_keras.client.answers import INVALID_ANSWER, RequestError
 from t2t_keras.client.model_client import Client
 
 _OWN_DEADLINE = "Deadline Exceeded"
-"""What gRPC says where the deadline passed without an answer."""
+"""gRPC's message if the deadline passed without a response."""
 _PROBE_SECONDS = 2.0
-"""For finding out why a server cannot be reached."""
+"""Timeout of the probe that finds out why a server cannot be reached."""
 
 
 class GrpcClient(Client):
-    """Translates by the PredictionService of a model server.
+    """Translates with the PredictionService of a model server.
 
     Args:
-        *arguments: Those of `Client`.
-        **named: Likewise.
+        *arguments: Arguments of `Client`.
+        **named: Arguments of `Client`.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         options = [
-            # `Client` sends again, and knows why.
+            # `Client` retries, depending on the error.
             ("grpc.enable_retries", 0),
             ("grpc.max_receive_message_length", -1),
-            # A retry must find a new attempt to connect, not the failure of an old one.
+            # A retry must make a new connection attempt, not get the last failure.
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
         ]
@@ -64,7 +64,7 @@ class GrpcClient(Client):
             request.model_spec.version.value = self.version
         if self.label:
             request.model_spec.version_label = self.label
-        # Half a surrogate pair is no text; the server says so of its row.
+        # A lone surrogate is not valid text; the server reports that row as invalid.
         encoded = [text.encode("utf-8", "surrogatepass") for text in sentences]
         request.inputs["text"].CopyFrom(tf.make_tensor_proto(encoded, tf.string))
         try:
@@ -96,23 +96,24 @@ class GrpcClient(Client):
         return RequestError(self.server, code, said, is_connected)
 
     def _why_unreachable(self) -> str | None:
-        """Connects without gRPC, which tells the error of one of several addresses.
+        """Connects without gRPC to find the cause of a connection failure.
 
-        So a server at 127.0.0.1 whose certificate is not trusted is "refused", if
-        "localhost" is also ::1, where nobody listens.
+        gRPC reports the error of only one of a host's addresses: if "localhost" is
+        both 127.0.0.1 and ::1, and nothing listens on ::1, an untrusted certificate on
+        127.0.0.1 is reported as "refused".
 
         Returns:
-            What is wrong, or None if it cannot be told so.
+            The error message, or None if the cause cannot be found this way.
         """
         if not self.address.is_loopback and urllib.request.getproxies():
-            return None  # gRPC may go another way.
+            return None  # gRPC may use a proxy.
         try:
             with socket.create_connection(self.address, _PROBE_SECONDS) as plain:
                 if self._tls_context:
                     with self._tls_context.wrap_socket(
                         plain, server_hostname=self.address.host
                     ) as encrypted:
-                        # A server refuses this client's certificate only now.
+                        # With TLS 1.3 a server rejects a client certificate only now.
                         if not encrypted.recv(1):
                             return "the server closed the connection after TLS began"
         except OSError as error:
@@ -120,20 +121,20 @@ class GrpcClient(Client):
         return None
 
     def _is_connected(self) -> bool:
-        """Tells whether there is a connection; that is told to subscribers alone."""
+        """Returns whether the channel is connected, which only subscribers learn."""
         states: queue.SimpleQueue[grpc.ChannelConnectivity] = queue.SimpleQueue()
 
-        def tell(state: grpc.ChannelConnectivity) -> None:
+        def notify(state: grpc.ChannelConnectivity) -> None:
             states.put(state)
 
-        self._channel.subscribe(tell)
+        self._channel.subscribe(notify)
         try:
             return states.get() == grpc.ChannelConnectivity.READY
         finally:
-            self._channel.unsubscribe(tell)
+            self._channel.unsubscribe(notify)
 
     def close(self) -> None:
-        """Closes the connection; what is under way ends."""
+        """Closes the connection; requests in progress fail."""
         self._channel.close()
 
 
@@ -142,6 +143,6 @@ def _content(file: str | None) -> bytes | None:
 
 
 def _roots(context: ssl.SSLContext) -> bytes | None:
-    """Returns whom a context trusts, as PEM; None for gRPC's own list."""
+    """Returns a context's trusted certificates as PEM; None for gRPC's defaults."""
     certificates = context.get_ca_certs(binary_form=True)
     return "".join(map(ssl.DER_cert_to_PEM_cert, certificates)).encode() or None

@@ -1,4 +1,4 @@
-"""Asks a model server for translations: what gRPC and REST have in common."""
+"""Base class of the gRPC and REST clients of a model server."""
 
 import abc
 import ipaddress
@@ -19,21 +19,21 @@ from t2t_keras.errors import UserError
 
 MOST_RETRIES = 4
 MOST_BACKOFF = 10.0
-"""Seconds; a server that asks by Retry-After is waited for longer."""
+"""Seconds. A longer Retry-After of the server is honored."""
 
-_LEAST_BACKOFF = 0.01
-"""A busy server is not to be asked without a pause."""
+_MIN_BACKOFF = 0.01
+"""Seconds. A busy server must not be retried without a pause."""
 
 _AHEAD = 4
-"""Requests, for each at once, that may be answered before an earlier one is."""
+"""Requests read ahead per concurrent request, while an earlier one is unanswered."""
 
 
 class Address(NamedTuple):
-    """Where a server listens.
+    """Address of a server.
 
     Attributes:
         host: Name or IP address, without brackets.
-        port: The port.
+        port: Port number.
     """
 
     host: str
@@ -41,16 +41,16 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, server: str) -> "Address":
-        """Reads HOST:PORT.
+        """Parses HOST:PORT.
 
         Raises:
-            UserError: If it is none.
+            UserError: If `server` is not an address.
         """
-        wrong = UserError(f"A server is HOST:PORT. Received: {server!r}")
+        wrong = UserError(f"The server must be HOST:PORT. Received: {server!r}")
         try:
             parts = urllib.parse.urlsplit(f"//{server}")
             host, port = parts.hostname, parts.port
-            # What the system looks up; a part of a name has at most 63 characters.
+            # The resolver's encoding; it limits each label to 63 characters.
             (host or "").encode("idna")
         except ValueError as error:
             raise wrong from error
@@ -60,7 +60,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether what is sent there does not leave this machine."""
+        """Whether the address is on this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -68,31 +68,31 @@ class Address(NamedTuple):
 
 
 class Client(abc.ABC):
-    """Translates by a model server. Any number of threads may use it at once.
+    """Translates with a model server. Thread-safe.
 
     Args:
-        server: HOST:PORT.
-        model_name: Name of the model there, an export of this project.
-        version: Its version. Default the newest.
-        label: Or the label of a version.
-        timeout: Seconds for a request with all its retries. Default 60.
-        retries: How often a request is sent again that found no server, or one that
-            is too busy: at most `MOST_RETRIES`. Default 4.
-        backoff: Seconds before the first retry; each further one waits twice as long
-            as the one before, give or take 20%. Default 0.5.
-        tls: Whether the connection is encrypted. Default: if one of the following
-            files is given.
-        ca_file: PEM file of who may sign the server's certificate, for TLS. Default
-            whom the system trusts.
-        certificate_file: PEM file of the certificate chain that this client shows a
-            server that demands one. Default none.
-        key_file: PEM file of its key.
+        server: Address, HOST:PORT.
+        model_name: Name of the served model, an export of this project.
+        version: Version of the model. Default the newest.
+        label: Label of a version; excludes `version`. Default none.
+        timeout: Seconds for a request including all its retries. Default 60.
+        retries: Maximum number of retries if no server is reached or the server is
+            busy, at most `MOST_RETRIES`. Default 4.
+        backoff: Seconds before the first retry; doubles with each further retry, with
+            a jitter of 20%. Default 0.5.
+        tls: Whether to encrypt the connection. Always on if one of the following files
+            is given. Default False.
+        ca_file: PEM file of the authorities that may sign the server's certificate.
+            Default the system's trusted authorities.
+        certificate_file: PEM file of this client's certificate chain, for servers that
+            require one. Default none.
+        key_file: PEM file of the certificate's private key.
         token: API token. Default none.
-        n_best: Whether to ask for all hypotheses. Default the best only.
+        n_best: Whether to request all hypotheses instead of the best. Default False.
 
     Raises:
-        UserError: If an argument is out of its range, or the token would be sent
-            to another machine in the clear.
+        UserError: If an argument is out of range, or the token would be sent to
+            another machine unencrypted.
     """
 
     def __init__(
@@ -114,37 +114,37 @@ class Client(abc.ABC):
         self.server = server
         self.address = Address.parse(server)
         if not model_name:
-            raise UserError("A model_name is needed. Received: nothing")
+            raise UserError("A model_name is required. Received: an empty string")
         for name in (model_name, label or ""):
             try:
                 name.encode("utf-8")
             except UnicodeEncodeError as error:
-                message = f"A name is valid UTF-8. Received: {name!r}"
+                message = f"A name must be valid UTF-8. Received: {name!r}"
                 raise UserError(message) from error
         if version is not None and label:
             raise UserError(
-                f"Either a version or a label. Received: {version} and {label!r}"
+                f"Give either a version or a label. Received: {version} and {label!r}"
             )
         if not 0 < timeout <= threading.TIMEOUT_MAX:
             raise UserError(
-                "timeout is above 0 seconds, and at most "
+                "timeout must be above 0 seconds and at most "
                 f"{threading.TIMEOUT_MAX:.4g}. Received: {timeout}"
             )
-        if backoff < _LEAST_BACKOFF:
+        if backoff < _MIN_BACKOFF:
             raise UserError(
-                f"backoff is at least {_LEAST_BACKOFF}. Received: {backoff}"
+                f"backoff must be at least {_MIN_BACKOFF} s. Received: {backoff}"
             )
         if not 0 <= retries <= MOST_RETRIES:
-            raise UserError(f"retries are 0 to {MOST_RETRIES}. Received: {retries}")
+            raise UserError(f"retries must be 0 to {MOST_RETRIES}. Received: {retries}")
         if bool(certificate_file) != bool(key_file):
             raise UserError(
-                "A client's certificate and its key go together. Received: "
+                "A client certificate and its key must be given together. Received: "
                 f"{certificate_file} and {key_file}"
             )
         tls = tls or bool(ca_file or certificate_file)
         if token and not tls and not self.address.is_loopback:
             raise UserError(
-                f"The API token would be sent to {server} in the clear: use TLS."
+                f"The API token would be sent unencrypted to {server}: use TLS."
             )
         self.model_name = model_name
         self.version = version
@@ -162,32 +162,32 @@ class Client(abc.ABC):
 
     @property
     def signature_name(self) -> str:
-        """The signature that is asked for."""
+        """Name of the requested signature."""
         return "n_best" if self.n_best else "serving_default"
 
     def translate(self, sentences: Iterable[str]) -> list[list[Translation]]:
-        """Translates sentences by one request; results are in their order.
+        """Translates sentences with one request.
 
         Args:
-            sentences: As many as the server takes at once.
+            sentences: No more than the server accepts in one request.
 
         Returns:
-            For each sentence its hypotheses, the best first, and at least one.
+            Hypotheses of each sentence, in order, the best first, at least one.
 
         Raises:
-            RequestError: If there is no answer.
-            ValueError: If the sentences are a single string.
+            RequestError: If the request fails.
+            ValueError: If `sentences` is a single string.
         """
         if isinstance(sentences, str):
-            raise ValueError(f"A list of sentences. Received: {sentences[:80]!r}")
+            raise ValueError(f"sentences must be a list. Received: {sentences[:80]!r}")
         sentences = list(sentences)
         if not sentences:
             return []
-        outputs = self._ask(sentences)
+        outputs = self._predict_with_retries(sentences)
         return read_answer(self.server, outputs, len(sentences), self.n_best)
 
-    def _ask(self, sentences: list[str]) -> Mapping[str, Any]:
-        """Sends a request until it is answered, as often and as long as is allowed."""
+    def _predict_with_retries(self, sentences: list[str]) -> Mapping[str, Any]:
+        """Sends a request until it succeeds, within the retries and the timeout."""
         ends = time.monotonic() + self.timeout
         attempt = 0
         while True:
@@ -213,58 +213,65 @@ class Client(abc.ABC):
         concurrent_requests: int = 4,
         wait: bool = False,
     ) -> Iterator[tuple[list[str], list[list[Translation]]]]:
-        """Translates sentences as they come, several requests at once.
+        """Translates a stream of sentences with several concurrent requests.
 
         Args:
-            sentences: An iterable that may block, and need not end.
-            rows_per_request: The most sentences of a request. Default 16.
-            concurrent_requests: The most requests at once. Default 4.
+            sentences: Iterable of sentences. It may block and may be endless.
+            rows_per_request: Maximum number of sentences per request. Default 16.
+            concurrent_requests: Maximum number of concurrent requests. Default 4.
             wait: Whether to wait until a request is full. Default False.
 
         Yields:
-            The sentences of a request and the hypotheses of each, in order and as
-            soon as they are there.
+            The sentences of a request and the hypotheses of each, in order, as soon as
+            they arrive.
 
         Raises:
-            RequestError: If a request is not answered, after the answers before it.
-            Exception: What the iterable raises, likewise.
+            RequestError: If a request fails; raised after all earlier results.
+            Exception: What the iterable raises; raised after all earlier results.
         """
-        asked: queue.Queue[tuple[list[str], Future[list[list[Translation]]]]]
-        asked = queue.Queue(_AHEAD * concurrent_requests)
-        places = threading.Semaphore(concurrent_requests)
+        sent: queue.Queue[tuple[list[str], Future[list[list[Translation]]]]]
+        sent = queue.Queue(_AHEAD * concurrent_requests)
+        free_slots = threading.Semaphore(concurrent_requests)
         pool = ThreadPoolExecutor(concurrent_requests)
 
-        def ask() -> None:
+        def send() -> None:
             end: Future[list[list[Translation]]] = Future()
             try:
-                # Before sentences are taken: while it waits, more of them may come.
-                places.acquire()
+                # Waits before it takes sentences, since more may arrive meanwhile.
+                free_slots.acquire()
                 for group in windows(sentences, rows_per_request, wait):
                     answer = pool.submit(self.translate, group)
-                    answer.add_done_callback(lambda _: places.release())
-                    asked.put((group, answer))
-                    places.acquire()
+                    answer.add_done_callback(lambda _: free_slots.release())
+                    sent.put((group, answer))
+                    free_slots.acquire()
                 end.set_result([])
             except Exception as error:
                 end.set_exception(error)
-            asked.put(([], end))
+            sent.put(([], end))
 
-        threading.Thread(target=ask, daemon=True).start()
+        threading.Thread(target=send, daemon=True).start()
         try:
-            group, answer = asked.get()
+            group, answer = sent.get()
             while group:
                 yield group, answer.result()
-                group, answer = asked.get()
+                group, answer = sent.get()
             answer.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
     @abc.abstractmethod
     def _predict(self, sentences: list[str], seconds: float) -> Mapping[str, Any]:
-        """Sends a request once; returns the outputs, arrays or lists, by name.
+        """Sends a request once.
+
+        Args:
+            sentences: Sentences to translate.
+            seconds: Timeout in seconds.
+
+        Returns:
+            Outputs by name, arrays or lists.
 
         Raises:
-            RequestError: If there is no answer within so many seconds.
+            RequestError: If the request fails or times out.
         """
 
     @abc.abstractmethod
@@ -283,7 +290,7 @@ def _tls_context(
 ) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca_file)
-    except OSError as error:  # Those of ssl among them.
+    except OSError as error:  # Includes ssl.SSLError.
         raise UserError(f"{ca_file} holds no certificates: {error}") from error
     if certificate_file and key_file:
         try:

@@ -1,4 +1,4 @@
-"""Asks a model server for translations over REST."""
+"""REST client of a model server."""
 
 import base64
 import json
@@ -19,9 +19,9 @@ from urllib3.exceptions import (
 from t2t_keras.client.answers import INVALID_ANSWER, RequestError
 from t2t_keras.client.model_client import Client
 
-_MOST_CONNECTIONS = 256
-_SHOWN = 500
-"""Characters of an answer that is no JSON, in messages."""
+_MAX_CONNECTIONS = 256
+_MAX_SHOWN = 500
+"""Maximum number of characters that messages show of a response that is not JSON."""
 
 _CODES = {
     400: "INVALID_ARGUMENT",
@@ -40,11 +40,11 @@ _CODES = {
 
 
 class RestClient(Client):
-    """Translates by the REST API of a model server.
+    """Translates with the REST API of a model server.
 
     Args:
-        *arguments: Those of `Client`.
-        **named: Likewise.
+        *arguments: Arguments of `Client`.
+        **named: Arguments of `Client`.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -59,7 +59,7 @@ class RestClient(Client):
         self._headers = {"Content-Type": "application/json"}
         if self.token:
             self._headers["Authorization"] = f"Bearer {self.token}"
-        options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS}
+        options: dict[str, Any] = {"maxsize": _MAX_CONNECTIONS}
         if self._tls_context:
             options["ssl_context"] = self._tls_context
         host = self.address.host
@@ -84,7 +84,7 @@ class RestClient(Client):
                 headers=self._headers,
                 redirect=False,
                 timeout=urllib3.Timeout(total=seconds),
-                retries=False,  # `Client` sends again.
+                retries=False,  # `Client` retries.
             )
         except ReadTimeoutError:
             raise RequestError(
@@ -92,7 +92,7 @@ class RestClient(Client):
             ) from None
         except ConnectTimeoutError as error:
             said = f"no connection within {seconds:.3g} s"
-            # To urllib3 a refused connection is one that took too long.
+            # urllib3 counts a refused connection among the connection timeouts.
             if isinstance(error, NewConnectionError):
                 said = str(error)
             raise RequestError(self.server, "UNAVAILABLE", said, False) from None
@@ -110,22 +110,22 @@ class RestClient(Client):
         if response.status != 200:
             said = answer.get("error") if is_object else None
             code = _CODES.get(response.status, "UNKNOWN")
-            said = f"HTTP {response.status}: {said or text.strip()[:_SHOWN]}"
+            said = f"HTTP {response.status}: {said or text.strip()[:_MAX_SHOWN]}"
             raise RequestError(
                 self.server, code, said, retry_after=_retry_after(response)
             )
         if not is_object or not isinstance(answer.get("outputs"), dict):
-            said = f"no named outputs in {text[:_SHOWN]!r}"
+            said = f"no outputs by name in {text[:_MAX_SHOWN]!r}"
             raise RequestError(self.server, INVALID_ANSWER, said)
         return answer["outputs"]
 
     def close(self) -> None:
-        """Closes idle connections; what is under way goes on until its deadline."""
+        """Closes idle connections; requests in progress run until their timeout."""
         self._pool.clear()
 
 
 def _retry_after(response: urllib3.BaseHTTPResponse) -> float | None:
-    """Returns the seconds after which a server wants to be asked again, if it says."""
+    """Returns the Retry-After of a response in seconds, or None."""
     try:
         return urllib3.Retry().get_retry_after(response)
     except InvalidHeader:
@@ -137,7 +137,7 @@ def _quoted(name: str) -> str:
 
 
 def _value(sentence: str) -> str | dict[str, str]:
-    """Returns a sentence for JSON; half a surrogate pair is no text, but bytes."""
+    """Returns a sentence as a JSON value; one with lone surrogates becomes bytes."""
     if not any("\ud800" <= character <= "\udfff" for character in sentence):
         return sentence
     encoded = sentence.encode("utf-8", "surrogatepass")

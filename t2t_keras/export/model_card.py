@@ -1,10 +1,12 @@
-"""From a model directory to a version that TensorFlow Serving loads.
+"""Model card of an exported version.
+
+An exported version has this layout:
 
 <base>/<version>/saved_model.pb, variables/    the model
 <base>/<version>/assets.extra/
-    tf_serving_warmup_requests                 what a server warms up with
-    model_card.json, model_card.md             what the model is
-    model.keras                                its weights for Keras
+    tf_serving_warmup_requests                 warm-up requests
+    model_card.json, model_card.md             model card
+    model.keras                                weights in Keras format
 """
 
 import json
@@ -26,12 +28,15 @@ def model_card(
     loaded: Sequence[LoadedModel],
     serving: dict[str, Any],
 ) -> dict[str, Any]:
-    """Says what a model is, of what, and how good.
+    """Describes a model: its data, weights, configuration and scores.
 
     Args:
-        model_dir: Where it was trained.
-        loaded: The models that were exported.
-        serving: How the export searches and what its weights are stored as.
+        model_dir: Model directory that was exported.
+        loaded: Exported models; several form an ensemble.
+        serving: Search options of the export and dtype of the stored weights.
+
+    Returns:
+        The model card as a JSON object.
     """
     training, _ = model_dir.training_config.sections()
     scores = {
@@ -53,7 +58,7 @@ def model_card(
 
 
 def write_card(version_dir: Path, card: dict[str, Any]) -> None:
-    """Writes a model card for machines and for people."""
+    """Writes a model card to a version's directory, as JSON and as Markdown."""
     extra = version_dir / EXTRA
     extra.mkdir(exist_ok=True)
     text = json.dumps(card, indent=2, ensure_ascii=False)
@@ -71,8 +76,7 @@ def _markdown(card: dict[str, Any]) -> str:
     ]
     sections = {
         "Data": {
-            f"pairs of {split}": facts["pairs"]
-            for split, facts in data["splits"].items()
+            f"{split} pairs": facts["pairs"] for split, facts in data["splits"].items()
         }
         | {"vocabulary": data["vocabulary_fingerprint"]}
         | {
@@ -87,25 +91,29 @@ def _markdown(card: dict[str, Any]) -> str:
     }
     for title, facts in sections.items():
         lines += ["", f"## {title}", ""]
-        lines += [f"- {name}: {_shown(value)}" for name, value in facts.items()]
+        lines += [f"- {name}: {_format(value)}" for name, value in facts.items()]
         if not facts:
-            lines.append("None yet: `t2t-evaluate` had not been run.")
+            lines.append("None: `t2t-evaluate` was not run before the export.")
     return "\n".join(lines) + "\n"
 
 
 def _scores(card: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields what was measured, and which weights it was of, if not of these."""
+    """Yields name and value of each score.
+
+    Names the scored weights if they differ from the exported ones.
+    """
     for name, record in card["scores"].items():
         scored, exported = (
-            (of["weights"], of.get("steps", card["steps"])) for of in (record, card)
+            (part["weights"], part.get("steps", card["steps"]))
+            for part in (record, card)
         )
         note = "" if scored == exported else f"  of {', '.join(record['weights'])}"
         for score in record.get("scores", ()):
             figure = f"{score['value']:.2f}  ({score['signature']})"
             yield f"{name}, {score['name']}", figure + note
-        if "score" in record:  # Of a parser.
+        if "score" in record:  # A parser.
             yield f"{name}, F1", f"{record['score']['f1']:.2f}{note}"
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and value > 9999 else str(value)

@@ -1,11 +1,12 @@
-"""Which versions may answer requests of several clients in one batch.
+"""Marks versions whose rows are independent, so that requests can share a batch.
 
-Joining requests is right only if each row of an output depends on the same row of the
-inputs and on nothing else, which a SavedModel does not say. This project's exports say
-it in a file of their own; for others, whoever runs the server has to know.
+Requests may be joined into one batch only if each output row depends on the same row of
+the inputs and on nothing else. A SavedModel does not record this property. Exports of
+this project record it in a file of their own; for other models the operator of the
+server has to know.
 
-The file also says what outputs are padded with. Several batches can answer one large
-request then, though each pads its rows to the longest of its own.
+The file also records the padding value of each output. It allows a large request to be
+split into several batches, although each batch pads its rows to its own longest row.
 """
 
 import json
@@ -20,32 +21,32 @@ _KEY, _PADDING = "rows_are_independent", "padding"
 def mark_rows_independent(
     version_dir: str | Path, padding: Mapping[str, str | float]
 ) -> None:
-    """Notes in a version's directory that its rows do not depend on each other.
+    """Marks the rows of a version as independent of each other.
 
-    Nor do they depend on anything else: equal rows have equal outputs.
+    Rows must not depend on anything else either: equal rows have equal outputs.
 
     Args:
         version_dir: Directory of the version.
-        padding: What fills up those outputs, by name, whose rows differ in shape.
+        padding: Padding value by name of each output whose rows differ in shape.
     """
     path = Path(version_dir) / _MARK
     path.parent.mkdir(exist_ok=True)
-    noted = {_KEY: True, _PADDING: dict(padding)}
-    path.write_text(f"{json.dumps(noted)}\n", encoding="utf-8")
+    content = {_KEY: True, _PADDING: dict(padding)}
+    path.write_text(f"{json.dumps(content)}\n", encoding="utf-8")
 
 
 def are_rows_independent(version_dir: str | Path) -> bool:
-    """Tells whether a version carries that note."""
-    return _noted(version_dir).get(_KEY) is True
+    """Returns whether a version is marked as having independent rows."""
+    return _read_mark(version_dir).get(_KEY) is True
 
 
 def output_padding(version_dir: str | Path) -> dict[str, Any]:
-    """Returns what fills up the outputs of a version, as far as it says so.
+    """Returns the recorded padding values of a version's outputs.
 
     Returns:
-        Numbers and bytes by name.
+        Numbers and bytes by output name; empty if none are recorded.
     """
-    padding = _noted(version_dir).get(_PADDING)
+    padding = _read_mark(version_dir).get(_PADDING)
     if not isinstance(padding, dict):
         return {}
     return {
@@ -55,9 +56,9 @@ def output_padding(version_dir: str | Path) -> dict[str, Any]:
     }
 
 
-def _noted(version_dir: str | Path) -> dict[str, Any]:
+def _read_mark(version_dir: str | Path) -> dict[str, Any]:
     try:
-        noted = json.loads((Path(version_dir) / _MARK).read_text(encoding="utf-8"))
+        content = json.loads((Path(version_dir) / _MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return noted if isinstance(noted, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -1,4 +1,4 @@
-"""The graph of an export: strings in, translations out, with weights of its own."""
+"""The exported graph: strings in, translations out, with its own weights."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from t2t_keras.transformer import Transformer
 
 WEIGHT_DTYPES = ("float32", "bfloat16", "float16")
 INVALID_IDS = "invalid_ids"
-"""The status of a row of ids that are none of the vocabulary's."""
+"""Status of a row with ids outside the vocabulary."""
 
 _PADDING: dict[str, str | float] = {
     "target_ids": PAD_ID,
@@ -35,30 +35,30 @@ _PADDING: dict[str, str | float] = {
     "token_scores": 0.0,
     "attention": 0.0,
 }
-"""What fills up the outputs whose rows differ in length; see `signatures`."""
+"""Padding values of the outputs whose rows differ in length; see `signatures`."""
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
 class TranslationServable:
-    """What a SavedModel of a translation model holds.
+    """Content of a translation model's SavedModel.
 
-    It has variables of its own, since TensorFlow Serving's loader does not find those
-    of Keras, and since they may be smaller than those that are computed with.
+    It has its own copies of the variables: TensorFlow Serving's loader does not find
+    Keras variables, and the stored dtype may be smaller than the dtype of computation.
 
     Args:
-        models: The models, an ensemble if there are several.
-        tokenizers: The tokenizers that they were trained with.
-        options: How to search. Random draws depend on the sentence itself, so that
-            they are the same in any batch.
-        n_best: Hypotheses of the signature `n_best`. Default all beams.
-        max_input_tokens: A longer sentence or translation is cut after this many
+        models: Translation models; several form an ensemble.
+        tokenizers: Tokenizers that the models were trained with.
+        options: Search options. Sampling is seeded by the sentence, so that results do
+            not depend on the rest of the batch.
+        n_best: Number of hypotheses that signature `n_best` returns. Default all beams.
+        max_input_tokens: Sentences and translations are truncated to this number of
             tokens. Default 1,024.
-        weights_dtype: What the weights are stored as, one of `WEIGHT_DTYPES`; the
-            models compute in their own dtype all the same. Default "float32".
+        weights_dtype: Dtype of the stored weights, one of `WEIGHT_DTYPES`. The models
+            compute in their own dtype regardless. Default "float32".
 
     Raises:
-        UserError: If an argument is out of its range.
+        UserError: If an argument is out of range.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class TranslationServable:
     ) -> None:
         if weights_dtype not in WEIGHT_DTYPES:
             raise UserError(
-                f"weights_dtype is one of {WEIGHT_DTYPES}. Received: {weights_dtype!r}"
+                f"weights_dtype must be one of {WEIGHT_DTYPES}. "
+                f"Received: {weights_dtype!r}"
             )
         self._best, self._all = (
             TextSearch(
@@ -84,7 +85,7 @@ class TranslationServable:
             for number in (1, options.beam_size if n_best is None else n_best)
         )
         self._keras_variables = [v for model in models for v in model.variables]
-        # Only what hangs on the module is saved.
+        # Only attributes of the module are saved.
         self._module = tf.Module()
         self._module.weights = [
             tf.Variable(
@@ -97,7 +98,7 @@ class TranslationServable:
         self._module.tokenizers = [tokenizers.source.module, tokenizers.target.module]
 
     def save(self, path: str | Path) -> None:
-        """Writes a SavedModel that needs no custom operation but tensorflow-text's."""
+        """Writes a SavedModel whose only custom operations are tensorflow-text's."""
         tf.saved_model.save(self._module, str(path), signatures=self.signatures())
         mark_rows_independent(path, _PADDING)
 
@@ -106,17 +107,17 @@ class TranslationServable:
 
         `serving_default`: `text` `[batch]` strings -> `translation` `[batch]` strings,
         `score` `[batch]` float32, `status` `[batch]` strings.
-        `n_best`: the same -> `translations` and `scores` `[batch, n_best]`, and
-        `status`; a score of -1e6 or less is that of no hypothesis.
-        `ids`: `source_ids` `[batch, source]` int32, 0 for padding, without end ->
-        `target_ids` `[batch, target]` likewise, `score`, `status`.
+        `n_best`: the same input -> `translations` and `scores` `[batch, n_best]`, and
+        `status`; a score of -1e6 or less marks a missing hypothesis.
+        `ids`: `source_ids` `[batch, source]` int32, padded with 0, without EOS ->
+        `target_ids` `[batch, target]` of the same form, `score`, `status`.
         `align`: `text` and `translation` `[batch]` strings -> `source_tokens` and
         `target_tokens` `[batch, length]` strings; `source_words` and `target_words`
-        int32, the number of each token's word, -1 for padding; `token_scores`
-        `[batch, target + 1]` float32, log-probabilities, the end's last;
+        int32, the index of each token's word, -1 for padding; `token_scores`
+        `[batch, target + 1]` float32, log-probabilities, EOS last;
         `attention` `[batch, target, source]` float32, 0 for padding; `status` `[batch]`
-        strings. Both sides are cut after `max_input_tokens`, and a translation that was
-        cut has no score of its end.
+        strings. Both sides are truncated to `max_input_tokens`; a truncated translation
+        has no EOS score.
         """
         return {
             "serving_default": self._signature(self._translate, _TEXT),
@@ -133,7 +134,7 @@ class TranslationServable:
     def _signature(
         self, function: Callable[..., dict[str, tf.Tensor]], *inputs: tf.TensorSpec
     ) -> Any:
-        """Makes a graph of a method, in which Keras finds the servable's weights."""
+        """Traces a method into a graph that reads the servable's own weights."""
 
         def run(*tensors: tf.Tensor) -> dict[str, tf.Tensor]:
             mapping = [
@@ -171,12 +172,12 @@ class TranslationServable:
     def _search(
         self, text_search: TextSearch, sentences: Sentences, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Translates the rows that there is something to translate of.
+        """Translates the rows that hold a sentence.
 
         Returns:
             `[batch, n_best]` texts, `[batch, beam, length]` ids, `[batch, n_best]`
-            scores and `[batch]` statuses. Texts are empty, ids and scores 0 in rows
-            that are not translated.
+            scores and `[batch]` statuses. Rows that are not translated have empty
+            texts, and ids and scores of 0.
         """
         searched = is_searched(sentences.status)
         place = tf.where(searched)[:, 0]
@@ -187,13 +188,13 @@ class TranslationServable:
         texts = text_search.texts(found.ids)
         texts = tf.where(scores > NO_HYPOTHESIS, texts, "")
         scores = tf.where(is_searched(outcome)[:, tf.newaxis], scores, 0.0)
-        # The row behind the last is what rows without text get.
+        # Rows without a sentence get the padding row that follows the last result.
         row = tf.cumsum(tf.cast(searched, tf.int32)) - 1
         row = tf.where(searched, row, tf.shape(place)[0])
 
-        def for_all(of_searched: tf.Tensor) -> tf.Tensor:
-            one_more = [[0, 1]] + [[0, 0]] * (of_searched.shape.rank - 1)
-            return tf.gather(tf.pad(of_searched, one_more), row)
+        def for_all(searched_rows: tf.Tensor) -> tf.Tensor:
+            one_more = [[0, 1]] + [[0, 0]] * (searched_rows.shape.rank - 1)
+            return tf.gather(tf.pad(searched_rows, one_more), row)
 
         status = tf.where(searched, for_all(outcome), sentences.status)
         return for_all(texts), for_all(found.ids), for_all(scores), status
@@ -204,11 +205,11 @@ class TranslationServable:
         log_probs, attention = text_search.score(source, target)
         status = text_search.scored_outcome(status, scored, log_probs)
         is_scored = is_searched(status)
-        # Positions behind a row's own, and behind its end, are padding.
+        # Positions after a row's EOS are padding.
         scored = tf.sequence_mask(
             tf.where(is_scored, scored, 0), tf.shape(log_probs)[1]
         )
-        # The end of a row shorter than the longest is not cut off with theirs.
+        # The slice drops only the longest rows' EOS; the mask removes the others'.
         attention = attention[:, :-1, :-1]
         _, target_size, source_size = tf.unstack(tf.shape(attention))
         # [batch, target, source]
@@ -231,10 +232,10 @@ class TranslationServable:
 
 
 def stored(variable: keras.Variable, dtype: str) -> tf.Tensor:
-    """Returns a variable's value as an export stores it: floats in another dtype.
+    """Returns a variable's value as an export stores it, floats cast to `dtype`.
 
     Args:
-        variable: Of a model.
+        variable: Variable of a model.
         dtype: One of `WEIGHT_DTYPES`.
 
     Raises:
@@ -244,18 +245,18 @@ def stored(variable: keras.Variable, dtype: str) -> tf.Tensor:
     if not value.dtype.is_floating:
         return value
     smaller = tf.cast(value, dtype)
-    # What is not finite here is no fault of the dtype.
+    # Values that were not finite before the cast are not the dtype's fault.
     fits = tf.math.is_finite(smaller) | ~tf.math.is_finite(value)
     if not bool(tf.reduce_all(fits)):
         raise UserError(
-            f"{variable.path} holds values that {dtype} cannot; use bfloat16."
+            f"{variable.path} has values too large for {dtype}; use bfloat16."
         )
     return smaller
 
 
 def _with_rank(tensor: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-    """Checks an input's rank when it is run: TensorFlow Serving does not."""
-    # The detour hides the shape that the signature promises, or there were no check.
+    """Checks an input's rank at run time, since TensorFlow Serving does not."""
+    # The placeholder hides the static shape, which would make the check a no-op.
     hidden = tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=None)
     return tf.ensure_shape(hidden, spec.shape)
 
@@ -267,14 +268,14 @@ def _seeds(text: tf.Tensor) -> tf.Tensor:
 def _tokens_and_words(
     tokenizer: Tokenizer, ids: tf.RaggedTensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the text of each token and the number of its word, padded."""
+    """Returns the text of each token and the index of its word, padded."""
     pieces = tokenizer.pieces()
     starts = tf.constant([int(tokenizer.starts_word(piece)) for piece in pieces])
     dense = ids.to_tensor()
     is_token = tf.sequence_mask(ids.row_lengths(), tf.shape(dense)[1])
-    begun = tf.cumsum(tf.gather(starts, dense), axis=1)
-    # The first token begins a word, whatever it looks like.
-    words = begun - begun[:, :1]
+    word_starts = tf.cumsum(tf.gather(starts, dense), axis=1)
+    # The first token always starts a word.
+    words = word_starts - word_starts[:, :1]
     return (
         tf.where(is_token, tf.gather(tf.constant(pieces), dense), ""),
         tf.where(is_token, words, -1),

@@ -1,11 +1,11 @@
-"""Runs a version as TensorFlow Serving does, to see whether it is right."""
+"""Runs a version as TensorFlow Serving does, to verify it."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  It registers the operations of the tokenizers.
+import tensorflow_text  # noqa: F401  Registers the tokenizers' operations.
 
 
 def run_signature(
@@ -18,12 +18,12 @@ def run_signature(
 
     Args:
         version_dir: Directory of the SavedModel.
-        inputs: An array for each input of the signature.
-        outputs: Names of the outputs wanted.
+        inputs: Array by name of each input of the signature.
+        outputs: Names of the outputs to return.
         signature: Name of the signature. Default "serving_default".
 
     Returns:
-        An array for each output.
+        Array by name of each output.
     """
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         loaded = tf.compat.v1.saved_model.loader.load(

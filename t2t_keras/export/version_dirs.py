@@ -1,4 +1,4 @@
-"""The directories of a model's versions, as TensorFlow Serving finds them."""
+"""Version directories of a model, in TensorFlow Serving's layout."""
 
 import contextlib
 import shutil
@@ -14,7 +14,8 @@ def versions_of(base: str | Path) -> dict[int, Path]:
     """Finds the versions in a base directory, as TensorFlow Serving does.
 
     Returns:
-        The directory of each, ascending; directories of other names are none.
+        Directory by version number, ascending. Directories with other names are
+        ignored.
     """
     base = Path(base)
     found = {
@@ -28,24 +29,24 @@ def versions_of(base: str | Path) -> dict[int, Path]:
 
 
 def is_version(path: Path) -> bool:
-    """Tells whether a directory holds a SavedModel."""
+    """Returns whether a directory holds a SavedModel."""
     names = ("saved_model.pb", "saved_model.pbtxt")
     return any((path / name).is_file() for name in names)
 
 
 @contextlib.contextmanager
 def new_version(base: str | Path, version: int = 0) -> Iterator[Path]:
-    """Makes a version's directory that takes its name only when it is complete.
+    """Creates a version atomically: it gets its name only once it is complete.
 
     Args:
-        base: Directory of the versions; it is made.
-        version: The number; 0 for the one after the greatest there is.
+        base: Directory of the versions; created if it does not exist.
+        version: Version number; 0 for the highest existing number plus one.
 
     Yields:
         The directory to write to. If the block raises, nothing is left behind.
 
     Raises:
-        UserError: If there is that version already, or the base is no directory.
+        UserError: If the version already exists or `base` is not a directory.
     """
     base = Path(base)
     with user_path(base, "written to"):
@@ -66,6 +67,6 @@ def new_version(base: str | Path, version: int = 0) -> Iterator[Path]:
 def _check_free(base: Path, version: int) -> None:
     if version in versions_of(base):
         raise UserError(
-            f"{base} has a version {version} already. Versions are not replaced; "
-            "leave --version out for the next one."
+            f"{base} already has a version {version}. Versions are never replaced; "
+            "omit --version to use the next number."
         )

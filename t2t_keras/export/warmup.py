@@ -1,4 +1,4 @@
-"""Requests that a server answers by itself before a new version is used."""
+"""Warm-up requests: a server runs them before it makes a new version available."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,18 +10,18 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from t2t_keras.errors import UserError
 
 WARMUP_PATH = Path("assets.extra") / "tf_serving_warmup_requests"
-"""Where TensorFlow Serving looks for them, inside a version's directory."""
+"""Path where TensorFlow Serving looks for them, relative to a version's directory."""
 
-_MOST_RECORDS = 1000
-"""TensorFlow Serving refuses a version with more."""
+_MAX_RECORDS = 1000
+"""TensorFlow Serving rejects a version with more."""
 
 
 def write_warmup(version_dir: Path, requests: Sequence[tuple[str, list[str]]]) -> None:
-    """Writes requests into a version's directory.
+    """Writes warm-up requests to a version's directory.
 
     Args:
         version_dir: Directory of the SavedModel.
-        requests: A signature that takes `text`, and the sentences, for each.
+        requests: For each request, a signature with the input `text` and the sentences.
     """
     path = version_dir / WARMUP_PATH
     path.parent.mkdir(exist_ok=True)
@@ -37,10 +37,10 @@ def write_warmup(version_dir: Path, requests: Sequence[tuple[str, list[str]]]) -
 
 
 def read_warmup(version_dir: Path) -> Iterator[predict_pb2.PredictRequest]:
-    """Yields the requests to Predict of a version, of which there may be none.
+    """Yields the Predict requests of a version, if it has any.
 
     Raises:
-        UserError: If the file is damaged, or holds too many.
+        UserError: If the file is damaged or holds too many requests.
     """
     for log in read_warmup_logs(version_dir):
         if log.HasField("predict_log"):
@@ -50,18 +50,18 @@ def read_warmup(version_dir: Path) -> Iterator[predict_pb2.PredictRequest]:
 def read_warmup_logs(
     version_dir: Path,
 ) -> Iterator[prediction_log_pb2.PredictionLog]:
-    """Yields the logged requests to all methods, as they are in the file.
+    """Yields the logged requests to all methods, in the order of the file.
 
     Raises:
-        UserError: If the file is damaged, or holds too many.
+        UserError: If the file is damaged or holds too many requests.
     """
     path = version_dir / WARMUP_PATH
     if not path.is_file():
         return
     try:
         for number, record in enumerate(tf.data.TFRecordDataset(str(path))):
-            if number == _MOST_RECORDS:
-                raise UserError(f"{path} holds more than {_MOST_RECORDS} requests.")
+            if number == _MAX_RECORDS:
+                raise UserError(f"{path} holds more than {_MAX_RECORDS} requests.")
             yield prediction_log_pb2.PredictionLog.FromString(record.numpy())
     except (tf.errors.OpError, DecodeError) as error:
         raise UserError(f"{path} is damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""Clients of a model server, over real sockets, against a pretended model."""
+"""Clients of a model server over real sockets, against a fake model."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ from t2t_keras.client.rest_client import RestClient
 from t2t_keras.decoding.translator import Translation
 
 KINDS = {"grpc": GrpcClient, "rest": RestClient}
-WAIT = 60  # Seconds until a test that hangs fails.
+WAIT = 60  # Seconds until a hanging test fails.
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -31,7 +31,7 @@ def protocol(request):
 
 @pytest.fixture
 def connect(protocol):
-    """Returns a function that serves a model and returns a client of it."""
+    """Function that serves a model and returns a client for it."""
     with contextlib.ExitStack() as stack:
 
         def connect(model, certificate=None, name="upper", client_ca=None, **options):
@@ -44,7 +44,7 @@ def connect(protocol):
         yield connect
 
 
-def refusal(call):
+def error_of(call):
     with pytest.raises(RequestError) as raised:
         call()
     return raised.value
@@ -60,11 +60,11 @@ def test_translations_have_text_score_and_status(connect):
     assert invalid == [Translation("", None, "invalid_utf8")]
     assert odd[0].text == "\0 Ü\u2028"
     assert client.translate([]) == []
-    with pytest.raises(ValueError, match="A list of sentences"):
+    with pytest.raises(ValueError, match="sentences must be a list"):
         client.translate("a b")
 
 
-def test_all_hypotheses_without_those_that_are_none(connect):
+def test_n_best_drops_missing_hypotheses(connect):
     client = connect(Model(), n_best=True)
     assert client.translate(["a", ""]) == [
         [
@@ -84,15 +84,15 @@ def test_all_hypotheses_without_those_that_are_none(connect):
         ({"label": "a/b:c"}, ("upper", None, "a/b:c")),
     ],
 )
-def test_version_and_label(connect, chosen, expected):
+def test_version_and_label_are_sent(connect, chosen, expected):
     model = Model()
     connect(model, **chosen).translate(["a"])
     assert model.asked == [(*expected, "serving_default", [b"a"])]
 
 
-def test_a_busy_server_is_asked_again(connect):
+def test_busy_server_is_retried(connect):
     model = Model(["RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE"])
-    # Larger than what gRPC keeps by itself to send it again.
+    # Larger than gRPC's own retry buffer.
     sentence = "a" * 400_000
     ((best,),) = connect(model).translate([sentence])
     assert best.text == sentence.upper()
@@ -100,10 +100,10 @@ def test_a_busy_server_is_asked_again(connect):
 
 
 @pytest.mark.parametrize("retries", [0, 1, 4])
-def test_retries_come_to_an_end(connect, retries):
+def test_number_of_retries_is_limited(connect, retries):
     model = Model(["UNAVAILABLE"] * 9)
     client = connect(model, retries=retries)
-    error = refusal(lambda: client.translate(["a"]))
+    error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
     assert "as asked for: UNAVAILABLE" in str(error)
     assert client.server in str(error)
@@ -111,36 +111,36 @@ def test_retries_come_to_an_end(connect, retries):
 
 
 @pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND"])
-def test_what_would_fail_again_is_not_sent_again(connect, code):
+def test_permanent_errors_are_not_retried(connect, code):
     model = Model([code] * 2)
     client = connect(model)
-    error = refusal(lambda: client.translate(["a"]))
+    error = error_of(lambda: client.translate(["a"]))
     assert error.code == code
     assert len(model.asked) == 1
-    assert refusal(lambda: client.translate(["a"])).code == code
+    assert error_of(lambda: client.translate(["a"])).code == code
     assert client.translate(["a"])[0][0].text == "A"
 
 
-def test_the_deadline_ends_a_slow_answer(connect):
+def test_timeout_ends_slow_request(connect):
     released = threading.Event()
     model = Model(before=lambda texts: released.wait(WAIT))
     client = connect(model, timeout=0.2)
     try:
-        error = refusal(lambda: client.translate(["a"]))
+        error = error_of(lambda: client.translate(["a"]))
         assert error.code == "DEADLINE_EXCEEDED"
         assert "no answer within 0.2 s" in str(error)
     finally:
         released.set()
 
 
-def test_the_deadline_covers_all_retries(connect):
+def test_timeout_covers_all_retries(connect):
     model = Model(["UNAVAILABLE"] * 9)
     client = connect(model, timeout=0.2, backoff=1000.0)
-    assert refusal(lambda: client.translate(["a"])).code == "DEADLINE_EXCEEDED"
+    assert error_of(lambda: client.translate(["a"])).code == "DEADLINE_EXCEEDED"
     assert len(model.asked) == 1
 
 
-def test_the_server_may_say_when_to_come_again():
+def test_retry_after_is_honored():
     model = Model(["UNAVAILABLE"])
     model.headers = {"Retry-After": "0"}
     with fake_server.serving("rest", model) as server:
@@ -148,43 +148,43 @@ def test_the_server_may_say_when_to_come_again():
         assert client.translate(["a"])[0][0].text == "A"
         model.failures = ["RESOURCE_EXHAUSTED"]
         model.headers = {"Retry-After": "3600"}
-        error = refusal(lambda: client.translate(["a"]))
+        error = error_of(lambda: client.translate(["a"]))
         assert error.code == "DEADLINE_EXCEEDED"
         assert "HTTP 429" in error.said
         client.close()
 
 
-def test_nobody_listens(protocol):
+def test_refused_connection_is_unavailable(protocol):
     (port,) = command.free_ports(1)
     client = KINDS[protocol](f"localhost:{port}", "upper", backoff=0.01)
-    error = refusal(lambda: client.translate(["a"]))
+    error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
     assert "refused" in str(error)
     assert f"localhost:{port}" in str(error)
     client.close()
 
 
-def test_a_server_that_is_down_is_not_called_slow(protocol):
-    """Even if the deadline comes before the last retry."""
+def test_server_that_is_down_is_not_reported_as_slow(protocol):
+    """Even if the timeout comes before the last retry."""
     (port,) = command.free_ports(1)
     with KINDS[protocol](f"localhost:{port}", "upper", timeout=1, backoff=9) as client:
-        error = refusal(lambda: client.translate(["a"]))
+        error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
     assert "refused. Nothing listens there" in str(error)
 
 
-def test_a_host_that_does_not_connect_is_not_called_slow():
+def test_host_that_does_not_connect_is_not_reported_as_slow():
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         server = f"127.0.0.1:{silent.getsockname()[1]}"
         with GrpcClient(server, "upper", timeout=0.3) as client:
-            error = refusal(lambda: client.translate(["a"]))
+            error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
     assert "no connection within 0.3 s. The host does not answer" in str(error)
 
 
-def test_answers_that_are_no_translations(connect):
+def test_responses_without_translations_are_invalid(connect):
     for outputs in (
         {"y": ["a"]},
         {"translation": ["a", "b"], "score": [0.0, 0.0], "status": ["ok", "ok"]},
@@ -192,14 +192,14 @@ def test_answers_that_are_no_translations(connect):
         {"translation": ["a"], "score": [0.0, 0.0], "status": ["ok"]},
     ):
         client = connect(Model(outputs=outputs))
-        error = refusal(lambda client=client: client.translate(["a"]))
+        error = error_of(lambda client=client: client.translate(["a"]))
         assert error.code == "INVALID_ANSWER", outputs
     ragged = {"translation": ["a"], "score": ["x"], "status": ["ok"]}
     with pytest.raises(RequestError, match="INVALID_ANSWER"):
         read_answer("server", ragged, 1, n_best=False)
 
 
-def test_an_older_export_of_a_broken_model_is_told_by_its_scores():
+def test_nan_scores_of_older_exports_become_model_error():
     outputs = {
         "translation": ["", "B"],
         "score": [float("nan"), -0.5],
@@ -210,19 +210,19 @@ def test_an_older_export_of_a_broken_model_is_told_by_its_scores():
     assert whole == [("B", -0.5, "ok")]
 
 
-def test_token(connect):
+def test_token_is_sent_and_never_shown(connect):
     model = Model(token="s3cret")
     assert connect(model, token="s3cret").translate(["a"])[0][0].text == "A"
-    error = refusal(lambda: connect(model, token="no").translate(["a"]))
+    error = error_of(lambda: connect(model, token="no").translate(["a"]))
     assert error.code == "UNAUTHENTICATED"
     assert "s3cret" not in str(error)
     assert "Check the API token" in str(error)
 
 
-def test_a_token_is_not_sent_in_the_clear(protocol):
+def test_token_is_not_sent_unencrypted(protocol):
     kind = KINDS[protocol]
     for server in ("example.com:8500", "10.0.0.1:8500", "localhost.example.com:1"):
-        with pytest.raises(ValueError, match="in the clear"):
+        with pytest.raises(ValueError, match="sent unencrypted"):
             kind(server, "upper", token="s3cret")
         kind(server, "upper", token="s3cret", tls=True).close()
     for server in ("localhost:1", "127.0.0.1:1", "[::1]:1"):
@@ -234,7 +234,7 @@ def certificates(tmp_path_factory):
     return [fake_server.certificate(tmp_path_factory.mktemp("tls")) for _ in range(2)]
 
 
-def test_tls_trusts_whom_it_is_told(connect, certificates):
+def test_tls_trusts_given_authority_only(connect, certificates):
     own, other = certificates
     model = Model(token="s3cret")
     client = connect(model, own, token="s3cret", ca_file=str(own / "cert.pem"))
@@ -245,22 +245,22 @@ def test_tls_trusts_whom_it_is_told(connect, certificates):
         {"tls": False},
     ):
         wrong = connect(model, own, token="s3cret", retries=1, **options)
-        error = refusal(lambda wrong=wrong: wrong.translate(["a"]))
+        error = error_of(lambda wrong=wrong: wrong.translate(["a"]))
         assert error.code == "UNAVAILABLE"
     assert len(model.asked) == 1
 
 
-def test_a_wrong_authority_is_named_and_not_tried_again(connect, certificates):
+def test_untrusted_certificate_is_reported_and_not_retried(connect, certificates):
     own, other = certificates
     ca_file = str(other / "cert.pem")
-    # A retry would not begin within the time of any test.
+    # A retry would hang the test.
     client = connect(Model(), own, ca_file=ca_file, backoff=1e6, timeout=1e9)
-    error = refusal(lambda: client.translate(["a"]))
+    error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
     assert "The server's certificate is not trusted" in str(error)
 
 
-def test_a_client_shows_its_certificate(connect, certificates):
+def test_client_certificate_is_presented(connect, certificates):
     own, other = certificates
     options = {"ca_file": str(own / "cert.pem"), "client_ca": other / "cert.pem"}
     pair = {"certificate_file": other / "cert.pem", "key_file": other / "key.pem"}
@@ -272,13 +272,13 @@ def test_a_client_shows_its_certificate(connect, certificates):
         {"certificate_file": own / "cert.pem", "key_file": own / "key.pem"},
     ):
         client = connect(model, own, retries=0, **options, **wrong)
-        error = refusal(lambda client=client: client.translate(["a"]))
+        error = error_of(lambda client=client: client.translate(["a"]))
         assert error.code == "UNAVAILABLE"
         assert "refused" not in str(error)
     assert len(model.asked) == 1
 
 
-def test_a_certificate_that_cannot_be_used(protocol, certificates):
+def test_unusable_client_certificate_is_rejected(protocol, certificates):
     own, other = certificates
     certificate, key = own / "cert.pem", own / "key.pem"
     encrypted = own / "encrypted.pem"
@@ -291,7 +291,7 @@ def test_a_certificate_that_cannot_be_used(protocol, certificates):
         capture_output=True,
     )
     for files, message in (
-        ((certificate, None), "go together"),
+        ((certificate, None), "must be given together"),
         ((certificate, other / "key.pem"), "cannot be used"),
         ((certificate, "/no/file"), "cannot be used"),
         ((certificate, encrypted), "the key is encrypted"),
@@ -302,12 +302,12 @@ def test_a_certificate_that_cannot_be_used(protocol, certificates):
             )
 
 
-def test_requests_at_once_are_answered_in_order(connect):
+def test_concurrent_requests_are_answered_in_order(connect):
     numbers = [str(number) for number in range(24)]
     answered = {number: threading.Event() for number in numbers}
 
     def before(texts):
-        # Of every four the last is answered first: all four have to be under way.
+        # Each group of four is answered in reverse: all four must be in progress.
         number = int(texts[0])
         if number % 4 != 3:
             assert answered[str(number + 1)].wait(WAIT)
@@ -320,7 +320,7 @@ def test_requests_at_once_are_answered_in_order(connect):
     assert all(event.is_set() for event in answered.values())
 
 
-def test_a_slow_source_is_answered_as_it_comes(connect):
+def test_slow_source_is_answered_as_it_arrives(connect):
     answered = threading.Event()
 
     def source():
@@ -336,18 +336,18 @@ def test_a_slow_source_is_answered_as_it_comes(connect):
         next(stream)
 
 
-def test_full_requests_where_it_may_wait(connect):
+def test_requests_are_full_if_waiting_is_allowed(connect):
     model = Model()
     stream = connect(model).stream(map(str, range(20)), 8, 2, wait=True)
     assert [len(group) for group, _ in stream] == [8, 8, 4]
 
 
-def test_an_endless_source_is_read_no_further_than_needed(connect):
+def test_endless_source_is_not_read_too_far_ahead(connect):
     taken = 0
 
     def source():
         for number in itertools.count():
-            # Read ahead: what `windows` holds, and 4 requests for each of 2 at once.
+            # Read ahead: content of `windows`, and 4 for each of 2 concurrent requests.
             assert number < 8 * (taken + 1) + 8 * (4 * 2 + 2 + 4)
             yield str(number)
 
@@ -358,7 +358,7 @@ def test_an_endless_source_is_read_no_further_than_needed(connect):
     stream.close()
 
 
-def test_errors_come_after_the_answers_before_them(connect):
+def test_errors_are_raised_after_earlier_results(connect):
     def source():
         yield "a"
         raise ValueError("line 2")
@@ -390,24 +390,24 @@ def test_errors_come_after_the_answers_before_them(connect):
         ("[::1:1", {}, "HOST:PORT"),
         ("\u00f6..:1", {}, "HOST:PORT"),
         ("a" * 64 + ":1", {}, "HOST:PORT"),
-        ("localhost:1", {"timeout": math.nan}, "timeout is above 0"),
-        ("localhost:1", {"timeout": 1e300}, "timeout is above 0"),
-        ("localhost:1", {"label": "\udcff"}, "A name is valid UTF-8"),
-        ("localhost:1", {"model_name": ""}, "A model_name is needed"),
-        ("localhost:1", {"version": 1, "label": "a"}, "Either a version or a label"),
+        ("localhost:1", {"timeout": math.nan}, "timeout must be above 0"),
+        ("localhost:1", {"timeout": 1e300}, "timeout must be above 0"),
+        ("localhost:1", {"label": "\udcff"}, "A name must be valid UTF-8"),
+        ("localhost:1", {"model_name": ""}, "A model_name is required"),
+        ("localhost:1", {"version": 1, "label": "a"}, "either a version or a label"),
         ("localhost:1", {"timeout": 0}, "above 0"),
         ("localhost:1", {"backoff": 0.001}, "at least"),
-        ("localhost:1", {"retries": 5}, "retries are 0 to 4"),
+        ("localhost:1", {"retries": 5}, "retries must be 0 to 4"),
         ("localhost:1", {"ca_file": __file__}, "holds no certificates"),
         ("localhost:1", {"ca_file": "/no/file"}, "holds no certificates"),
     ],
 )
-def test_mistakes_in_arguments(protocol, server, options, message):
+def test_invalid_arguments_are_rejected(protocol, server, options, message):
     with pytest.raises(ValueError, match=message):
         KINDS[protocol](server, **{"model_name": "upper", **options})
 
 
-def test_addresses():
+def test_addresses_are_parsed():
     assert Address.parse("[::1]:8500") == Address("::1", 8500)
     assert Address.parse("[::1]:8500").is_loopback
     assert Address.parse("127.0.0.9:1").is_loopback

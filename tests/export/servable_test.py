@@ -1,4 +1,4 @@
-"""Exports answer as Python does, in a process that knows nothing of this project."""
+"""Exports give the same results as Python, also in a process without this project."""
 
 import json
 import re
@@ -29,15 +29,15 @@ import tensorflow_text
 path, sentences = sys.argv[1], json.loads(sys.argv[2])
 text = np.array([s.encode() for s in sentences] + [b"\\xff\\xfe", b"no\\x80"], object)
 plain = lambda x: x.decode() if isinstance(x, bytes) else x
-shown = lambda found: {n: list(map(plain, v.tolist())) for n, v in found.items()}
+to_json = lambda found: {n: list(map(plain, v.tolist())) for n, v in found.items()}
 answers = []
 loaded = tf.saved_model.load(path).signatures["serving_default"](text=tf.constant(text))
-answers.append(shown({name: value.numpy() for name, value in loaded.items()}))
+answers.append(to_json({name: value.numpy() for name, value in loaded.items()}))
 with tf.compat.v1.Session(graph=tf.Graph()) as session:
     graph = tf.compat.v1.saved_model.loader.load(session, ["serve"], path)
     signature = graph.signature_def["serving_default"]
     fetches = {name: info.name for name, info in signature.outputs.items()}
-    answers.append(shown(session.run(fetches, {signature.inputs["text"].name: text})))
+    answers.append(to_json(session.run(fetches, {signature.inputs["text"].name: text})))
 assert not any(name.partition(".")[0] == "t2t_keras" for name in sys.modules)
 print(json.dumps(answers))
 """
@@ -71,7 +71,7 @@ def ask(model, signature, **inputs):
 
 
 @pytest.mark.parametrize("subword", ["bpe", "wordpiece"])
-def test_a_process_without_this_project_gets_what_translate_gives(subword, tmp_path):
+def test_export_matches_translator_in_process_without_this_project(subword, tmp_path):
     model, tokenizers = exported.toy(subword=subword)
     exported.export(tmp_path / "1", model, tokenizers)
     expected = exported.translator(model, tokenizers).translate(SENTENCES)
@@ -94,7 +94,7 @@ def test_a_process_without_this_project_gets_what_translate_gives(subword, tmp_p
     assert {best.status for best, *_ in expected} == {"ok", "empty", "too_long"}
 
 
-def test_the_documented_command_of_saved_model_cli_runs(version):
+def test_documented_saved_model_cli_command_runs(version):
     page = Path(__file__).parents[2] / "docs" / "serving.md"
     text = page.read_text(encoding="utf-8")
     (command,) = re.findall(r"(?m)^(python -c (?:.*\\\n)+.*)$", text)
@@ -110,7 +110,7 @@ def test_the_documented_command_of_saved_model_cli_runs(version):
     assert "Result for output key translation:" in done.stdout
 
 
-def test_bad_rows_change_nothing_for_others(saved_model):
+def test_bad_rows_do_not_affect_others(saved_model):
     alone = ask(saved_model, "serving_default", text=strings(["a dog 7"]))
     mixed = ask(
         saved_model,
@@ -132,7 +132,7 @@ def test_bad_rows_change_nothing_for_others(saved_model):
     assert empty["translation"].shape == (0,)
 
 
-def test_n_best_descends_and_begins_with_the_best(toy, saved_model):
+def test_n_best_is_sorted_and_starts_with_best(toy, saved_model):
     found = ask(saved_model, "n_best", text=strings(exported.LINES[:6]))
     assert found["translations"].shape == (6, 2)
     assert (found["scores"][:, 0] >= found["scores"][:, 1]).all()
@@ -140,14 +140,14 @@ def test_n_best_descends_and_begins_with_the_best(toy, saved_model):
     assert found["translations"][:, 0].tolist() == best["translation"].tolist()
 
 
-def test_ids_are_those_of_the_text(toy, saved_model):
+def test_ids_signature_matches_text_signature(toy, saved_model):
     _, tokenizers = toy
     text = exported.LINES[:5]
     rows = [tokenizers.source.tokenize(tf.constant([t])).to_list()[0] for t in text]
     ids = np.zeros([7, max(map(len, rows))], np.int32)
     for number, row in enumerate(rows):
         ids[number, : len(row)] = row
-    ids[6, 0] = 10**6  # Of no vocabulary.
+    ids[6, 0] = 10**6  # Outside the vocabulary.
     found = ask(saved_model, "ids", source_ids=ids)
     by_text = ask(saved_model, "serving_default", text=strings(text))
     np.testing.assert_allclose(found["score"][:5], by_text["score"], rtol=1e-5)
@@ -159,7 +159,7 @@ def test_ids_are_those_of_the_text(toy, saved_model):
     assert not found["target_ids"][5:].any()
 
 
-def test_alignment_is_that_of_the_translator(toy, saved_model):
+def test_alignment_matches_translator(toy, saved_model):
     sources, targets = ["a dog 12", "", "no 3"], ["the 7 no", "the", "dog"]
     found = ask(
         saved_model, "align", text=strings(sources), translation=strings(targets)
@@ -176,17 +176,17 @@ def test_alignment_is_that_of_the_translator(toy, saved_model):
         assert not found["token_scores"][row, len(tokens) + 1 :].any()
         target_words, source_words = found["target_words"], found["source_words"]
         for source_word, target_word in details[row].alignment:
-            of_target = found["attention"][row][target_words[row] == target_word]
+            word_attention = found["attention"][row][target_words[row] == target_word]
             sums = [
-                of_target[:, source_words[row] == word].sum()
+                word_attention[:, source_words[row] == word].sum()
                 for word in range(source_words[row].max() + 1)
             ]
             assert int(np.argmax(sums)) == source_word
     assert (found["source_words"][1] == -1).all()
 
 
-def test_a_wrong_rank_is_told_by_the_graph_itself(version, tmp_path):
-    """TensorFlow Serving checks no shapes: what it would pass on must not crash."""
+def test_graph_checks_input_rank(version, tmp_path):
+    """TensorFlow Serving does not check shapes: a wrong rank must not crash."""
     copy = shutil.copytree(version, tmp_path / "1")
     content = SavedModelProto.FromString((copy / "saved_model.pb").read_bytes())
     for node in content.meta_graphs[0].graph_def.node:
@@ -203,15 +203,15 @@ def test_a_wrong_rank_is_told_by_the_graph_itself(version, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_small_weights_halve_the_file_and_keep_the_computation(dtype, toy, tmp_path):
+def test_16_bit_weights_halve_the_file_and_keep_the_computation(dtype, toy, tmp_path):
     sizes = {}
     for name in ("float32", dtype):
         exported.export(tmp_path / name, *toy, weights_dtype=name)
         (data,) = (tmp_path / name / "variables").glob("*.data*")
         sizes[name] = data.stat().st_size
-    assert sizes[dtype] < 0.62 * sizes["float32"]  # The vocabulary is in both.
+    assert sizes[dtype] < 0.62 * sizes["float32"]  # Both contain the vocabulary.
     model = SavedModel(tmp_path / dtype)
-    small = ask(model, "serving_default", text=strings(exported.LINES[:8]))
+    stored = ask(model, "serving_default", text=strings(exported.LINES[:8]))
     model.close()
     model, tokenizers = toy
     rounded, _ = exported.toy()
@@ -219,11 +219,11 @@ def test_small_weights_halve_the_file_and_keep_the_computation(dtype, toy, tmp_p
         variable.assign(tf.cast(tf.cast(variable.value, dtype), variable.dtype))
     expected = exported.translator(rounded, tokenizers).translate(exported.LINES[:8])
     np.testing.assert_allclose(
-        small["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
+        stored["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
     )
 
 
-def test_weights_too_large_for_float16_are_refused(tmp_path):
+def test_weights_too_large_for_float16_are_rejected(tmp_path):
     model, tokenizers = exported.toy()
     model.trainable_variables[0].assign(
         np.full(model.trainable_variables[0].shape, 1e6)
@@ -234,7 +234,7 @@ def test_weights_too_large_for_float16_are_refused(tmp_path):
         )
 
 
-def test_an_ensemble_is_one_model(toy, tmp_path):
+def test_ensemble_is_exported_as_one_model(toy, tmp_path):
     other, tokenizers = exported.toy(seed=3)
     TranslationServable([toy[0], other], tokenizers, exported.OPTIONS).save(
         tmp_path / "1"
@@ -242,22 +242,22 @@ def test_an_ensemble_is_one_model(toy, tmp_path):
     model = SavedModel(tmp_path / "1")
     found = ask(model, "serving_default", text=strings(exported.LINES[:6]))
     model.close()
-    together = exported.translator([toy[0], other], tokenizers)
-    expected = together.translate(exported.LINES[:6])
+    ensemble = exported.translator([toy[0], other], tokenizers)
+    expected = ensemble.translate(exported.LINES[:6])
     np.testing.assert_allclose(
         found["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
     )
 
 
-def test_draws_depend_on_the_sentence_alone(toy, tmp_path):
+def test_sampling_depends_on_sentence_alone(toy, tmp_path):
     options = SearchOptions(beam_size=2, sample=True, max_extra_length=8)
     TranslationServable([toy[0]], toy[1], options).save(tmp_path / "1")
     model = SavedModel(tmp_path / "1")
     lines = exported.LINES[:6]
-    forth = ask(model, "serving_default", text=strings(lines))["translation"]
-    back = ask(model, "serving_default", text=strings(lines[::-1]))["translation"]
+    forward = ask(model, "serving_default", text=strings(lines))["translation"]
+    backward = ask(model, "serving_default", text=strings(lines[::-1]))["translation"]
     model.close()
-    assert forth.tolist() == back[::-1].tolist()
+    assert forward.tolist() == backward[::-1].tolist()
 
 
 def test_warmup_requests_are_read_back(version):
@@ -278,7 +278,7 @@ def test_warmup_requests_are_read_back(version):
         list(read_warmup(damaged))
 
 
-def test_versions_appear_whole_or_not_at_all(tmp_path):
+def test_versions_are_created_atomically(tmp_path):
     base = tmp_path / "base"
     for name in ("7", "007x", ".exporting-1", "assets", "9" * 30):
         (base / name).mkdir(parents=True)
@@ -292,7 +292,7 @@ def test_versions_appear_whole_or_not_at_all(tmp_path):
     with pytest.raises(OSError, match="No such"), new_version(base) as path:
         (path / "half" / "x").write_text("x")
     with (
-        pytest.raises(ValueError, match="has a version 7 already"),
+        pytest.raises(ValueError, match="already has a version 7"),
         new_version(base, 7),
     ):
         pass

@@ -73,8 +73,8 @@ def test_versions_with_cards_warmup_and_keras_weights(model_dir, flags, exported
     assert isinstance(card["serving"]["bleu_difference"], float)
     assert set(card["versions"]) >= {"t2t-keras", "tensorflow", "tensorflow-text"}
     text = (base / "1" / "assets.extra" / "model_card.md").read_text()
-    assert "- pairs of train: 60\n" in text
-    assert "`t2t-evaluate` had not been run" in text
+    assert "- train pairs: 60\n" in text
+    assert "`t2t-evaluate` was not run" in text
 
     trained = ModelDir(model_dir).load_model()
     loaded = keras.models.load_model(base / "2" / "assets.extra" / "model.keras")
@@ -134,7 +134,7 @@ def test_what_it_refuses_leaves_nothing_behind(model_dir, tmp_path):
     (base / "3").mkdir(parents=True)
     flags = (f"--model_dir={model_dir}", f"--export_dir={base}")
     for arguments, message in (
-        ([*flags, "--version=3"], "has a version 3 already"),
+        ([*flags, "--version=3"], "already has a version 3"),
         ([*flags, "--beam_size=2", "--export_n_best=3"], "no more hypotheses than"),
         ([*flags, "--checkpoint=99"], "There is no checkpoint"),
         ([flags[0], f"--export_dir={model_dir}/config.json"], "cannot be written to"),

@@ -138,7 +138,7 @@ def test_nobody_listens(protocol):
         said = process.stderr.read().decode()
     first, second = said.splitlines()
     assert first.startswith(f"error: RequestError: localhost:{port}: UNAVAILABLE: ")
-    assert "Check that a server of this protocol runs there" in first
+    assert "Check that a server of this protocol is running" in first
     assert "--verbosity=1" in second
 
 
@@ -188,13 +188,17 @@ def test_what_has_been_answered_is_written_before_an_error(flags, tmp_path):
     [
         (["--model_name=lower"], 1, "NOT_FOUND: There is no model lower"),
         (["--tls_ca_file=", "--tls"], 1, "UNAVAILABLE"),
-        (["--model_version=1", "--version_label=a"], 2, "Either a version or a label"),
-        (["--server=localhost"], 2, "A server is HOST:PORT"),
-        (["--server=example.com:1", "--tls_ca_file="], 2, "in the clear"),
+        (["--model_version=1", "--version_label=a"], 2, "either a version or a label"),
+        (["--server=localhost"], 2, "The server must be HOST:PORT"),
+        (["--server=example.com:1", "--tls_ca_file="], 2, "sent unencrypted"),
         (["--tls_ca_file=/no/file"], 2, "/no/file holds no certificates"),
-        (["--tls_key=/no/file"], 2, "A client's certificate and its key go together"),
+        (
+            ["--tls_key=/no/file"],
+            2,
+            "A client certificate and its key must be given together",
+        ),
         (["--token_file=/no/file"], 2, "--token_file=/no/file"),
-        (["--model_name="], 2, "A model_name is needed"),
+        (["--model_name="], 2, "A model_name is required"),
         (["--server="], 2, "--server must be given"),
     ],
 )
