@@ -12,7 +12,8 @@ from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.scoring import TokenScores, score_tokens
-from t2t_keras.decoding.search import Hypotheses, search
+from t2t_keras.decoding.search import search
+from t2t_keras.decoding.search_state import Hypotheses
 from t2t_keras.decoding.status import (
     EMPTY,
     INVALID,

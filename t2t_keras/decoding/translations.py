@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t2t_keras.decoding.search import Hypotheses
+from t2t_keras.decoding.search_state import Hypotheses
 from t2t_keras.decoding.text_search import NO_HYPOTHESIS
 from t2t_keras.tokens import PAD_ID
 
