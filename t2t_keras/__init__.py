@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "Transformer": "transformer",
     "Translator": "decoding.translator",
+    "CrossAttention": "layers",
     "Decoder": "layers",
     "DecoderLayer": "layers",
     "Dropout": "layers",
@@ -25,6 +26,7 @@ _MODULES = {
     "Linear": "layers",
     "MultiHeadAttention": "layers",
     "Residual": "layers",
+    "SelfAttention": "layers",
     "SharedEmbedding": "layers",
     "SinusoidalPosition": "layers",
     "causal_mask": "layers",

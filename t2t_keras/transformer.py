@@ -1,7 +1,7 @@
 """The Transformer (Vaswani et al., 2017): decode(encode(source))."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_keras.keras_backend import require_tensorflow
 
@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from t2t_keras.config.transformer_config import TransformerConfig
 from t2t_keras.layers.configured import Configured
-from t2t_keras.layers.decoder import Decoder, LayerCache
+from t2t_keras.layers.decoder import Decoder
+from t2t_keras.layers.decoder_results import DecoderCache, DecoderScores
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder
@@ -20,7 +21,35 @@ from t2t_keras.layers.masks import causal_mask, padding_mask
 from t2t_keras.layers.output_projection import OutputProjection
 from t2t_keras.layers.position import POSITIONAL_ENCODINGS
 from t2t_keras.layers.seeds import child_seed
+from t2t_keras.layers.shapes import require_shape, size_of
 from t2t_keras.layers.symbolic import TracedOutputs
+
+
+class TransformerResult(NamedTuple):
+    """What the model returns if attention weights are asked for.
+
+    Attributes:
+        logits: `[batch, target, target_vocab_size]` in the compute dtype.
+        scores: Lists of one `[batch, heads, query, key]` tensor a layer, by the names
+            "encoder", "decoder" and "cross".
+    """
+
+    logits: tf.Tensor
+    scores: dict[str, list[tf.Tensor]]
+
+
+class DecodeResult(NamedTuple):
+    """What `Transformer.decode` returns if more than the logits is asked for.
+
+    Attributes:
+        logits: `[batch, target, target_vocab_size]` in the compute dtype.
+        scores: The attention weights of each layer.
+        cache: The cache with these positions appended.
+    """
+
+    logits: tf.Tensor
+    scores: list[DecoderScores]
+    cache: DecoderCache
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -39,13 +68,12 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         inputs: Dict of "source" and "target", `[batch, source]` and
             `[batch, target]` integer ids, 0 for padding. The target begins with the
             start token: position t of the output predicts position t + 1 of it.
-        return_attention_scores: Also return the attention weights.
-        training: Whether to drop.
+        return_attention_scores: Whether to return the attention weights too.
+        training: Whether to apply dropout.
 
     Returns:
         Logits `[batch, target, target_vocab_size]` in the compute dtype; with
-        `return_attention_scores` also a dict of "encoder", "decoder" and "cross":
-        lists of one `[batch, heads, query, key]` tensor a layer.
+        `return_attention_scores`, a `TransformerResult`.
 
     Raises:
         UserError: If a value is not allowed, or there is no vocabulary size.
@@ -125,12 +153,12 @@ class Transformer(Configured, TracedOutputs, keras.Model):
 
         Args:
             source: `[batch, source]` integer ids, 0 for padding.
-            return_attention_scores: Also return each layer's attention weights.
-            training: Whether to drop.
+            return_attention_scores: Whether to return the attention weights too.
+            training: Whether to apply dropout.
 
         Returns:
-            `[batch, source, d_model]`; where asked for, then a list of
-            `[batch, heads, source, source]`.
+            `[batch, source, d_model]`; with `return_attention_scores`, an
+            `EncoderResult`.
         """
         x = self.source_position(self.source_embedding(source))
         x = self.source_dropout(x, training=training)
@@ -141,7 +169,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
             training=training,
         )
 
-    def empty_cache(self, memory: tf.Tensor) -> list[LayerCache]:
+    def empty_cache(self, memory: tf.Tensor) -> DecoderCache:
         """Returns the decoder's cache before the first step.
 
         Args:
@@ -156,7 +184,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         memory_mask: tf.Tensor,
         self_attention_mask: tf.Tensor | None = None,
         positions: tf.Tensor | None = None,
-        cache: list[LayerCache] | None = None,
+        cache: DecoderCache | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
@@ -164,24 +192,25 @@ class Transformer(Configured, TracedOutputs, keras.Model):
 
         Args:
             target: `[batch, target]` integer ids, the start token first.
-            memory: `[batch, source, d_model]`, what `encode` returned; unused where
-                a cache is given.
+            memory: `[batch, source, d_model]`, what `encode` returned. Not used with a
+                cache.
             memory_mask: `padding_mask(source)`, or any other mask of shape `[batch,
                 target, source]` or `[batch, heads, target, source]`. Any axis may be 1.
             self_attention_mask: Bool of shape `[batch, target, key]` or `[batch, heads,
                 target, key]`. Any axis may be 1. Default: the causal mask. With a
                 cache, the keys are the cached positions and then these.
-            positions: `[target]` integer. Default 0 .. target - 1.
-            cache: What `empty_cache` or an earlier call returned.
-            return_attention_scores: Also return each layer's attention weights.
-            training: Whether to drop.
+            positions: `[target]` integer, the position of each target token in its
+                sequence. Tokens may be alternatives for one position, as in beam
+                search. Default: they follow each other and the cached ones.
+            cache: `empty_cache`, or `cache` of an earlier result.
+            return_attention_scores: Whether to return the attention weights too.
+            training: Whether to apply dropout.
 
         Returns:
-            Logits `[batch, target, target_vocab_size]`; where asked for, then a list
-            of one pair (self-attention, attention to the memory) a layer; where a
-            cache was given, then the cache with these positions appended.
+            Logits `[batch, target, target_vocab_size]`; with `return_attention_scores`
+            or a cache, a `DecodeResult`.
         """
-        states, *rest = self._target_states(
+        result = self._decoder_output(
             target,
             memory,
             memory_mask,
@@ -191,34 +220,43 @@ class Transformer(Configured, TracedOutputs, keras.Model):
             return_attention_scores,
             training,
         )
-        logits = self.output_projection().logits(states)
-        return (logits, *rest) if rest else logits
+        projection = self.output_projection()
+        if not (return_attention_scores or cache is not None):
+            return projection.logits(result)
+        return DecodeResult(
+            projection.logits(result.output), result.scores, result.cache
+        )
 
-    def _target_states(
+    def _decoder_output(
         self,
         target: tf.Tensor,
         memory: tf.Tensor | None,
         memory_mask: tf.Tensor,
         self_attention_mask: tf.Tensor | None = None,
         positions: tf.Tensor | None = None,
-        cache: list[LayerCache] | None = None,
+        cache: DecoderCache | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
-    ) -> tuple[Any, ...]:
+    ) -> Any:
+        """Returns what the decoder returns."""
+        length = tf.shape(target)[1]
+        past = 0 if cache is None else tf.shape(cache.positions)[2]
         if self_attention_mask is None:
-            self_attention_mask = causal_mask(tf.shape(target)[1])
+            self_attention_mask = causal_mask(past + length)[:, :, past:]
+        if positions is None and cache is not None:
+            positions = past + tf.range(size_of(target, 1))
         x = self.target_position(self.target_embedding(target), positions=positions)
         x = self.target_dropout(x, training=training)
-        result = self.decoder(
+        return self.decoder(
             x,
             memory,
             self_attention_mask=self_attention_mask,
             cross_attention_mask=memory_mask,
             cache=cache,
+            positions=positions,
             return_attention_scores=return_attention_scores,
             training=training,
         )
-        return result if isinstance(result, tuple) else (result,)
 
     def output_projection(self) -> OutputProjection:
         """Returns the map from decoder states to logits.
@@ -234,16 +272,24 @@ class Transformer(Configured, TracedOutputs, keras.Model):
 
         Args:
             inputs: As of `call`.
-            training: Whether to drop.
+            training: Whether to apply dropout.
 
         Returns:
             `[batch, target, d_model]` in the compute dtype.
         """
-        source = inputs["source"]
+        source, target = self._checked(inputs)
         memory = self.encode(source, training=training)
-        return self._target_states(
-            inputs["target"], memory, padding_mask(source), training=training
-        )[0]
+        return self._decoder_output(
+            target, memory, padding_mask(source), training=training
+        )
+
+    def _checked(self, inputs: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        source = require_shape(inputs["source"], (None, None), self, "source")
+        # One source would be translated for all targets.
+        target = require_shape(
+            inputs["target"], (size_of(source, 0), None), self, "target"
+        )
+        return source, target
 
     def call(
         self,
@@ -255,22 +301,21 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         if not return_attention_scores:
             states = self.target_states(inputs, training=training)
             return self.output_projection().logits(states)
-        source = inputs["source"]
-        memory, encoder_scores = self.encode(
-            source, return_attention_scores=True, training=training
-        )
-        logits, decoder_scores = self.decode(
-            inputs["target"],
-            memory,
+        source, target = self._checked(inputs)
+        encoded = self.encode(source, return_attention_scores=True, training=training)
+        decoded = self.decode(
+            target,
+            encoded.output,
             padding_mask(source),
             return_attention_scores=True,
             training=training,
         )
-        return logits, {
-            "encoder": encoder_scores,
-            "decoder": [scores for scores, _ in decoder_scores],
-            "cross": [scores for _, scores in decoder_scores],
+        scores = {
+            "encoder": encoded.scores,
+            "decoder": [layer.self_attention for layer in decoded.scores],
+            "cross": [layer.cross_attention for layer in decoded.scores],
         }
+        return TransformerResult(decoded.logits, scores)
 
     def compute_output_shape(self, input_shape: dict[str, Any]) -> Any:
         """Returns the shape of the logits."""

@@ -43,7 +43,7 @@ def test_decoding_in_steps_equals_decoding_at_once():
     expected = model(inputs())
     cache = model.empty_cache(model.encode(SOURCE))
     for step in range(TARGET.shape[1]):
-        logits, cache = model.decode(
+        result = model.decode(
             TARGET[:, step : step + 1],
             None,
             mask,
@@ -51,7 +51,21 @@ def test_decoding_in_steps_equals_decoding_at_once():
             positions=tf.constant([step]),
             cache=cache,
         )
-        np.testing.assert_allclose(logits[:, 0], expected[:, step], atol=1e-5)
+        cache = result.cache
+        np.testing.assert_allclose(result.logits[:, 0], expected[:, step], atol=1e-5)
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+def test_decoding_in_parts_continues_positions_and_causal_mask(position):
+    model = Transformer(source_vocab_size=12, **SMALL, position=position)
+    mask = t2t_keras.padding_mask(SOURCE)
+    expected = model(inputs())
+    cache = model.empty_cache(model.encode(SOURCE))
+    for part in (slice(0, 2), slice(2, 5)):
+        result = model.decode(TARGET[:, part], None, mask, cache=cache)
+        cache = result.cache
+        np.testing.assert_allclose(result.logits, expected[:, part], atol=1e-5)
+    np.testing.assert_array_equal(cache.positions[:, 0], [range(5)] * 2)
 
 
 def test_the_future_and_padding_change_nothing_and_the_visible_does():

@@ -11,7 +11,7 @@ import tensorflow as tf
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.errors import UserError
-from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.attention import Attention
 from t2t_keras.tokens import BOS_ID, EOS_ID
 from t2t_keras.transformer import Transformer
 
@@ -115,12 +115,12 @@ def _ids(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
 
 @contextlib.contextmanager
 def _recorded(
-    layers: Sequence[MultiHeadAttention],
+    layers: Sequence[Attention],
 ) -> Iterator[dict[int, list[np.ndarray]]]:
     """Records queries, keys, values and weights of layers, keyed by `id(layer)`."""
     seen: dict[int, list[np.ndarray]] = {}
 
-    def record(layer: MultiHeadAttention) -> Callable[..., Any]:
+    def record(layer: Attention) -> Callable[..., Any]:
         attend = layer.attend
 
         def recorded(*inputs: Any, **options: Any) -> Any:

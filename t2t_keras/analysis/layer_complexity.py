@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.self_attention import SelfAttention
 
 _HEADS = 8
 
@@ -37,14 +37,14 @@ class LayerKind(NamedTuple):
 
 LAYERS: dict[str, LayerKind] = {
     "self-attention": LayerKind(
-        "O(n^2 d)", "O(1)", "O(1)", 2, lambda d, r, k: MultiHeadAttention(_HEADS, d)
+        "O(n^2 d)", "O(1)", "O(1)", 2, lambda d, r, k: SelfAttention(_HEADS, d)
     ),
     "restricted": LayerKind(
         "O(r n d)",
         "O(1)",
         "O(n/r)",
         1,
-        lambda d, r, k: MultiHeadAttention(_HEADS, d, attention_window=r),
+        lambda d, r, k: SelfAttention(_HEADS, d, attention_window=r),
     ),
     "LSTM": LayerKind(
         "O(n d^2)",

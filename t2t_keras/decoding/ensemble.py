@@ -62,7 +62,8 @@ class Ensemble:
 
         Args:
             previous: `[batch, beam]` int32, those tokens.
-            position: Scalar int32, their place in the output.
+            position: Scalar int32, their position in the outputs: the same for all
+                beams.
             ancestors: `[batch, beam, (position + 1) * beam]` bool, which cached
                 positions, these included, each beam descends from.
             cache: What `start` or the last call returned.
@@ -74,7 +75,7 @@ class Ensemble:
         positions = tf.fill([previous.shape[1]], position)
         logits, caches = [], []
         for model, member_cache in zip(self.models, cache["models"], strict=True):
-            scores, member_cache = model.decode(
+            decoded = model.decode(
                 previous,
                 None,
                 cache["memory_mask"],
@@ -82,8 +83,8 @@ class Ensemble:
                 positions=positions,
                 cache=member_cache,
             )
-            logits.append(tf.cast(scores, tf.float32))
-            caches.append(member_cache)
+            logits.append(tf.cast(decoded.logits, tf.float32))
+            caches.append(decoded.cache)
         return mean_probability(logits), {**cache, "models": caches}
 
 

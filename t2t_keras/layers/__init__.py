@@ -4,7 +4,7 @@ from t2t_keras.keras_backend import require_tensorflow
 
 require_tensorflow()
 
-from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.cross_attention import CrossAttention
 from t2t_keras.layers.decoder import Decoder, DecoderLayer
 from t2t_keras.layers.dot_product import (
     scaled_dot_product_attention,
@@ -23,8 +23,10 @@ from t2t_keras.layers.position import (
     sinusoidal_encoding,
 )
 from t2t_keras.layers.residual import Residual
+from t2t_keras.layers.self_attention import MultiHeadAttention, SelfAttention
 
 __all__ = [
+    "CrossAttention",
     "Decoder",
     "DecoderLayer",
     "Dropout",
@@ -36,6 +38,7 @@ __all__ = [
     "Linear",
     "MultiHeadAttention",
     "Residual",
+    "SelfAttention",
     "SharedEmbedding",
     "SinusoidalPosition",
     "causal_mask",

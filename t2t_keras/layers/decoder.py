@@ -5,13 +5,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_keras.layers.attention import KeyValue, MultiHeadAttention
+from t2t_keras.layers.cross_attention import CrossAttention
+from t2t_keras.layers.decoder_results import (
+    DecoderCache,
+    DecoderResult,
+    DecoderScores,
+    LayerCache,
+)
 from t2t_keras.layers.residual import Residual
-from t2t_keras.layers.shapes import require_shape
+from t2t_keras.layers.self_attention import SelfAttention
+from t2t_keras.layers.shapes import require_shape, size_of
 from t2t_keras.layers.stack import Stack, SublayeredLayer
-
-LayerCache = dict[str, KeyValue]
-"""Keys and values that one decoder layer keeps between steps: "self" and "cross"."""
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -22,26 +26,27 @@ class DecoderLayer(SublayeredLayer):
 
     Call arguments:
         x: `[batch, target, d_model]` float.
-        memory: `[batch, source, d_model]` float, the encoder's output; unused where
-            a cache holds its keys and values.
+        memory: `[batch, source, d_model]` float, the encoder's output. Not used with a
+            cache, which holds its keys and values.
         self_attention_mask: `[batch, target, target]` or `[batch, heads, target,
             target]` bool, True = attend. Any axis may be 1. With a cache, the last
             axis is past + target.
         cross_attention_mask: Likewise; its last axis is the source.
-        cache: What `empty_cache` or an earlier call returned, for decoding in steps.
-        return_attention_scores: Also return both attentions' weights.
-        training: Whether to drop.
+        cache: For decoding in steps: `empty_cache`, or `cache` of an earlier result.
+        positions: As of `SelfAttention`.
+        key_positions: As of `SelfAttention`.
+        return_attention_scores: Whether to return both attentions' weights too.
+        training: Whether to apply dropout.
 
     Returns:
-        `[batch, target, d_model]` in the compute dtype; then, where asked for, the
-        weights of self-attention and of attention to the encoder as a pair; then,
-        where a cache was given, the cache with these positions appended.
+        `[batch, target, d_model]` in the compute dtype; with `return_attention_scores`
+        or a cache, a `DecoderResult`.
     """
 
     attention_names = ("self_attention", "cross_attention")
-    self_attention: MultiHeadAttention
+    self_attention: SelfAttention
     self_attention_residual: Residual
-    cross_attention: MultiHeadAttention
+    cross_attention: CrossAttention
     cross_attention_residual: Residual
     feed_forward_residual: Residual
 
@@ -50,14 +55,11 @@ class DecoderLayer(SublayeredLayer):
 
         Args:
             memory: `[batch, source, d_model]` float, the encoder's output.
-
-        Returns:
-            "self": no positions yet; "cross": the keys and values of the memory.
         """
-        return {
-            "self": self.self_attention.empty_cache(tf.shape(memory)[0]),
-            "cross": self.cross_attention.keys_values(memory),
-        }
+        return LayerCache(
+            self.self_attention.empty_cache(tf.shape(memory)[0]),
+            self.cross_attention.project_memory(memory),
+        )
 
     def call(
         self,
@@ -66,42 +68,47 @@ class DecoderLayer(SublayeredLayer):
         self_attention_mask: tf.Tensor | None = None,
         cross_attention_mask: tf.Tensor | None = None,
         cache: LayerCache | None = None,
+        positions: tf.Tensor | None = None,
+        key_positions: tf.Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
         """Applies the three sub-layers."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
+        is_full = return_attention_scores or cache is not None
         residual = self.self_attention_residual
-        y, self_scores, *self_cache = self.self_attention(
+        attended = self.self_attention(
             residual.sublayer_input(x),
             attention_mask=self_attention_mask,
-            cache=cache and cache["self"],
-            return_attention_scores=True,
+            cache=None if cache is None else cache.self_attention,
+            positions=positions,
+            key_positions=key_positions,
+            return_attention_scores=is_full,
             training=training,
         )
-        x = residual(x, y, training=training)
+        x = residual(x, attended.output if is_full else attended, training=training)
 
         residual = self.cross_attention_residual
-        y, cross_scores, *cross_cache = self.cross_attention(
+        crossed = self.cross_attention(
             residual.sublayer_input(x),
-            memory,
+            memory if cache is None else None,
             attention_mask=cross_attention_mask,
-            cache=cache and cache["cross"],
-            return_attention_scores=True,
+            projected_memory=None if cache is None else cache.memory,
+            return_attention_scores=is_full,
             training=training,
         )
-        x = residual(x, y, training=training)
+        x = residual(x, crossed.output if is_full else crossed, training=training)
 
         residual = self.feed_forward_residual
         y = self.feed_forward(residual.sublayer_input(x), training=training)
         x = residual(x, y, training=training)
-
-        result: tuple[Any, ...] = (x,)
-        if return_attention_scores:
-            result += ((self_scores, cross_scores),)
-        if cache is not None:
-            result += ({"self": self_cache[0], "cross": cross_cache[0]},)
-        return result if len(result) > 1 else x
+        if not is_full:
+            return x
+        return DecoderResult(
+            x,
+            DecoderScores(attended.scores, crossed.scores),
+            LayerCache(attended.key_value, crossed.key_value),
+        )
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -110,8 +117,16 @@ class Decoder(Stack):
 
     Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
-    Call arguments and returns: as of `DecoderLayer`, but that attention scores are
-    a list of one pair a layer, and the cache a list of one `LayerCache` a layer.
+    Call arguments: as of `DecoderLayer`, without `key_positions`: the cache holds the
+    positions of the cached keys.
+
+        positions: `[target]` integer, the position of each target token in its
+            sequence. Tokens may be alternatives for one position, as in beam search.
+            Default: they follow each other and the cached ones.
+
+    Returns:
+        As of `DecoderLayer`; attention weights are a list of one `DecoderScores` a
+        layer, the cache is a `DecoderCache`.
     """
 
     layer_class = DecoderLayer
@@ -120,13 +135,16 @@ class Decoder(Stack):
     def _depth(self) -> int:
         return self.config.depths()[1]
 
-    def empty_cache(self, memory: tf.Tensor) -> list[LayerCache]:
-        """Returns the caches of all layers before the first step.
+    def empty_cache(self, memory: tf.Tensor) -> DecoderCache:
+        """Returns the cache before the first step.
 
         Args:
             memory: `[batch, source, d_model]` float, the encoder's output.
         """
-        return [layer.empty_cache(memory) for layer in self.layers]
+        return DecoderCache(
+            tf.zeros([tf.shape(memory)[0], 1, 0], tf.int32),
+            [layer.empty_cache(memory) for layer in self.layers],
+        )
 
     def call(
         self,
@@ -134,31 +152,51 @@ class Decoder(Stack):
         memory: tf.Tensor | None = None,
         self_attention_mask: tf.Tensor | None = None,
         cross_attention_mask: tf.Tensor | None = None,
-        cache: list[LayerCache] | None = None,
+        cache: DecoderCache | None = None,
+        positions: tf.Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
         """Applies the layers in turn."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
-        scores = []
-        new_cache = []
+        is_full = return_attention_scores or cache is not None
+        key_positions = None
+        if is_full:
+            # The weights and the cache are of all positions, whatever was given.
+            past = (
+                tf.zeros([tf.shape(x)[0], 1, 0], tf.int32)
+                if cache is None
+                else cache.positions
+            )
+            if positions is None:
+                positions = tf.shape(past)[2] + tf.range(size_of(x, 1))
+            key_positions = _append(past, positions)
+        scores, caches = [], []
         for i, layer in enumerate(self.layers):
-            x, layer_scores, *layer_cache = layer(
+            result = layer(
                 x,
                 memory,
                 self_attention_mask=self_attention_mask,
                 cross_attention_mask=cross_attention_mask,
-                cache=cache and cache[i],
-                return_attention_scores=True,
+                cache=None if cache is None else cache.layers[i],
+                positions=positions,
+                key_positions=None if key_positions is None else key_positions[:, 0],
+                return_attention_scores=is_full,
                 training=training,
             )
-            scores.append(layer_scores)
-            new_cache += layer_cache
+            if is_full:
+                scores.append(result.scores)
+                caches.append(result.cache)
+            x = result.output if is_full else result
         if self.final_norm:
             x = self.final_norm(x)
-        result: tuple[Any, ...] = (x,)
-        if return_attention_scores:
-            result += (scores,)
-        if cache is not None:
-            result += (new_cache,)
-        return result if len(result) > 1 else x
+        if not is_full:
+            return x
+        return DecoderResult(x, scores, DecoderCache(key_positions, caches))
+
+
+def _append(past: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    # [target] -> [batch, 1, target]; then [batch, 1, past + target]
+    positions = tf.cast(positions, tf.int32)[tf.newaxis, tf.newaxis]
+    shape = [tf.shape(past)[0], 1, tf.shape(positions)[2]]
+    return tf.concat([past, tf.broadcast_to(positions, shape)], axis=2)

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.masks import fit_mask
 
@@ -34,6 +35,11 @@ def scaled_dot_product_attention(
         ValueError: If the mask is not boolean or does not broadcast to the weights.
     """
     query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
+    if not all(query.shape[:-2].is_compatible_with(x.shape[:-2]) for x in (key, value)):
+        raise UserError(
+            "Queries, keys and values must have the same batch and heads. Received "
+            f"shapes: {query.shape}, {key.shape}, {value.shape}"
+        )
     d_k = query.shape[-1]
     scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
     # Low precision keeps the sums of a softmax to two or three digits only.

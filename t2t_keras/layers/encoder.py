@@ -1,14 +1,27 @@
 """The encoder (section 3.1, left half of Figure 1)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.residual import Residual
+from t2t_keras.layers.self_attention import SelfAttention
 from t2t_keras.layers.shapes import require_shape
 from t2t_keras.layers.stack import Stack, SublayeredLayer
+
+
+class EncoderResult(NamedTuple):
+    """What an encoder, or a layer of it, returns if attention weights are asked for.
+
+    Attributes:
+        output: `[batch, source, d_model]` in the compute dtype.
+        scores: The weights, `[batch, heads, source, source]`; of a stack, a list of one
+            such tensor a layer.
+    """
+
+    output: tf.Tensor
+    scores: Any
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -21,16 +34,16 @@ class EncoderLayer(SublayeredLayer):
         x: `[batch, source, d_model]` float.
         attention_mask: `[batch, source, source]` or `[batch, heads, source, source]`
             bool, True = attend. Any axis may be 1.
-        return_attention_scores: Also return the attention weights.
-        training: Whether to drop.
+        return_attention_scores: Whether to return the attention weights too.
+        training: Whether to apply dropout.
 
     Returns:
         `[batch, source, d_model]` in the compute dtype; with
-        `return_attention_scores` also `[batch, heads, source, source]`.
+        `return_attention_scores`, an `EncoderResult`.
     """
 
     attention_names = ("self_attention",)
-    self_attention: MultiHeadAttention
+    self_attention: SelfAttention
     self_attention_residual: Residual
     feed_forward_residual: Residual
 
@@ -44,17 +57,19 @@ class EncoderLayer(SublayeredLayer):
         """Applies both sub-layers."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
         residual = self.self_attention_residual
-        y, scores = self.self_attention(
+        result = self.self_attention(
             residual.sublayer_input(x),
             attention_mask=attention_mask,
-            return_attention_scores=True,
+            return_attention_scores=return_attention_scores,
             training=training,
         )
+        y = result.output if return_attention_scores else result
         x = residual(x, y, training=training)
+
         residual = self.feed_forward_residual
         y = self.feed_forward(residual.sublayer_input(x), training=training)
         x = residual(x, y, training=training)
-        return (x, scores) if return_attention_scores else x
+        return EncoderResult(x, result.scores) if return_attention_scores else x
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -63,8 +78,8 @@ class Encoder(Stack):
 
     Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
-    Call arguments and returns: as of `EncoderLayer`, but for the attention scores,
-    which are a list of one tensor a layer.
+    Call arguments and returns: as of `EncoderLayer`; attention weights are a list of
+    one tensor a layer.
     """
 
     layer_class = EncoderLayer
@@ -80,13 +95,15 @@ class Encoder(Stack):
         x = require_shape(x, (None, None, self.d_model), self, "x")
         scores = []
         for layer in self.layers:
-            x, layer_scores = layer(
+            result = layer(
                 x,
                 attention_mask=attention_mask,
-                return_attention_scores=True,
+                return_attention_scores=return_attention_scores,
                 training=training,
             )
-            scores.append(layer_scores)
+            if return_attention_scores:
+                scores.append(result.scores)
+            x = result.output if return_attention_scores else result
         if self.final_norm:
             x = self.final_norm(x)
-        return (x, scores) if return_attention_scores else x
+        return EncoderResult(x, scores) if return_attention_scores else x

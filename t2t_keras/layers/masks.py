@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.tokens import PAD_ID
 
 
@@ -38,20 +39,39 @@ def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
     return visible[tf.newaxis, tf.newaxis, :, :]
 
 
-def window_mask(queries: tf.Tensor, keys: tf.Tensor, window: int) -> tf.Tensor:
+def window_mask(
+    positions: tf.Tensor, key_positions: tf.Tensor, window: int
+) -> tf.Tensor:
     """Lets a position see those around it (section 4, restricted self-attention).
 
     Args:
-        queries: Scalar int32, the number of queries; they are the last positions.
-        keys: Scalar int32, the number of positions.
-        window: Of the paper's r: position i sees i - r // 2 to i + r // 2.
+        positions: `[query]` or `[batch, query]` integer, the positions of the queries
+            in their sequences.
+        key_positions: `[key]` or `[batch, key]` integer, those of the keys.
+        window: The paper's r: position i sees i - r // 2 to i + r // 2.
 
     Returns:
-        `[1, 1, query, key]` bool.
+        `[batch or 1, 1, query, key]` bool.
+
+    Raises:
+        UserError: If positions are not of rank 1 or 2.
     """
-    positions = tf.range(keys)
-    distance = positions[keys - queries :, tf.newaxis] - positions[tf.newaxis, :]
-    return (tf.abs(distance) <= window // 2)[tf.newaxis, tf.newaxis, :, :]
+    queries, keys = (
+        _with_batch(x, name)
+        for x, name in ((positions, "positions"), (key_positions, "key_positions"))
+    )
+    distance = queries[:, :, tf.newaxis] - keys[:, tf.newaxis, :]
+    return (tf.abs(distance) <= window // 2)[:, tf.newaxis]
+
+
+def _with_batch(positions: Any, name: str) -> tf.Tensor:
+    positions = tf.cast(positions, tf.int32)
+    if positions.shape.rank not in (1, 2):
+        raise UserError(
+            f"window_mask expects {name} of shape [length] or [batch, length]. "
+            f"Received shape: {positions.shape}"
+        )
+    return positions if positions.shape.rank == 2 else positions[tf.newaxis]
 
 
 def fit_mask(mask: Any, shape: Sequence[int | None]) -> tf.Tensor:

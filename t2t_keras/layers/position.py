@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers import initializers
-from t2t_keras.layers.shapes import check_shape, require_shape
+from t2t_keras.layers.shapes import check_shape, require_shape, size_of
 
 
 def sinusoidal_encoding(
@@ -51,7 +51,7 @@ class Position(keras.layers.Layer, ABC):
         `x` plus the encoding of the positions, in the compute dtype.
 
     Raises:
-        ValueError: If `x` does not have the shape `[batch, length, d_model]`.
+        UserError: If `x` or `positions` does not have that shape.
     """
 
     def __init__(
@@ -69,8 +69,12 @@ class Position(keras.layers.Layer, ABC):
     def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
         """Adds the encoding."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
+        length = size_of(x, 1)
         if positions is None:
-            positions = tf.range(tf.shape(x)[1])
+            positions = tf.range(length)
+        else:
+            # One position would broadcast to all.
+            positions = require_shape(positions, (length,), self, "positions")
         return x + tf.cast(self.encoding(positions), x.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

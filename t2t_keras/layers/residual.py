@@ -30,14 +30,14 @@ class Residual(TracedOutputs, keras.layers.Layer):
 
     Call arguments:
         x: `[..., d_model]` float, what the sub-layer saw before any normalization.
-        y: `[..., d_model]` float, what the sub-layer returned.
+        y: What the sub-layer returned, of the shape of `x`: nothing is broadcast.
         training: Whether to drop.
 
     Returns:
         `[..., d_model]` in the compute dtype.
 
     Raises:
-        ValueError: If the last axis of `x` or `y` is not `d_model`.
+        ValueError: If the last axis of `x` is not `d_model`, or `y` has another shape.
     """
 
     def __init__(
@@ -76,8 +76,9 @@ class Residual(TracedOutputs, keras.layers.Layer):
     ) -> tf.Tensor:
         """Adds the sub-layer's output to its input."""
         x = require_shape(x, (..., self.d_model), self, "x")
-        y = require_shape(y, (..., self.d_model), self, "y")
-        x = x + self.dropout(y, training=training)
+        y = require_shape(y, tuple(x.shape), self, "y")
+        # Unlike x + y, a sum that broadcasts no size that only the graph knows.
+        x = tf.add_n([x, self.dropout(y, training=training)])
         return x if self.pre_norm else self.norm(x)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

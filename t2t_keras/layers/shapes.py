@@ -7,8 +7,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-Expected = tuple[int | EllipsisType | None, ...]
+Size = Any  # int | tf.Tensor, but mypy knows no types of TensorFlow's.
+"""The size of an axis: an integer, or a scalar int32 tensor if it is known only when a
+graph runs."""
+
+Expected = tuple[Size | EllipsisType | None, ...]
 """An expected shape: None is any size, a leading `...` is one or more axes."""
+
+
+def size_of(x: tf.Tensor, axis: int) -> Size:
+    """Returns the size of an axis, statically where possible."""
+    return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
 
 
 def require_shape(
@@ -23,7 +32,8 @@ def require_shape(
 
     Args:
         x: Value of the argument.
-        expected: Expected shape.
+        expected: Expected shape. A size that is a tensor, as of `size_of`, is compared
+            when the graph runs (but not under XLA); it goes without `...`.
         layer: Layer that received `x`, for the message.
         argument: Name of the argument, for the message.
 
@@ -36,7 +46,25 @@ def require_shape(
     """
     x = tf.convert_to_tensor(x)
     shape = None if x.shape.rank is None else x.shape.as_list()
-    known = check_shape(shape, expected, layer, argument)
+    known = check_shape(
+        shape,
+        tuple(None if tf.is_tensor(size) else size for size in expected),
+        layer,
+        argument,
+    )
+    checks = [
+        tf.debugging.assert_equal(
+            tf.shape(x)[axis],
+            size,
+            f"{type(layer).__name__} {layer.name!r} received {argument} of a wrong "
+            f"size in axis {axis}.",
+        )
+        for axis, size in enumerate(expected)
+        if tf.is_tensor(size)
+    ]
+    if checks:
+        with tf.control_dependencies(checks):
+            x = tf.identity(x)
     return x if known == shape else tf.ensure_shape(x, known)
 
 

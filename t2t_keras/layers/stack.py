@@ -5,12 +5,14 @@ from typing import Any
 import keras
 
 from t2t_keras.config.transformer_config import TransformerConfig
-from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.attention import Attention
 from t2t_keras.layers.configured import Configured
+from t2t_keras.layers.cross_attention import CrossAttention
 from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.layer_norm import LayerNorm
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.seeds import child_seed
+from t2t_keras.layers.self_attention import SelfAttention
 from t2t_keras.layers.shapes import check_shape
 from t2t_keras.layers.symbolic import TracedOutputs
 
@@ -18,8 +20,9 @@ from t2t_keras.layers.symbolic import TracedOutputs
 class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
     """Base of `EncoderLayer` and `DecoderLayer`: attentions, then a feed-forward net.
 
-    A subclass names its attentions in `attention_names`; for each name there is an
-    attribute of that name and one with `_residual` after it.
+    A subclass names its attentions in `attention_names`, "self_attention" and perhaps
+    "cross_attention"; for each name there is an attribute of that name and one with
+    `_residual` after it.
 
     Args: as of `Configured`.
     """
@@ -31,19 +34,7 @@ class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
         config = self.config
         self.d_model = config.d_model
         for name in self.attention_names:
-            attention = MultiHeadAttention(
-                config.num_heads,
-                config.d_model,
-                config.d_k,
-                config.d_v,
-                config.attention_dropout,
-                config.attention_bias,
-                child_seed(config.seed, name),
-                config.attention_window if name == "self_attention" else None,
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            setattr(self, name, attention)
+            setattr(self, name, self._attention(name))
         self.feed_forward = FeedForward(
             config.d_model,
             config.d_ff,
@@ -65,13 +56,29 @@ class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
             )
             setattr(self, f"{name}_residual", residual)
 
+    def _attention(self, name: str) -> Attention:
+        config = self.config
+        arguments = {
+            "num_heads": config.num_heads,
+            "d_model": config.d_model,
+            "d_k": config.d_k,
+            "d_v": config.d_v,
+            "attention_dropout": config.attention_dropout,
+            "attention_bias": config.attention_bias,
+            "seed": child_seed(config.seed, name),
+            "dtype": self.dtype_policy,
+            "name": name,
+        }
+        if name == "cross_attention":
+            return CrossAttention(**arguments)
+        return SelfAttention(**arguments, attention_window=config.attention_window)
+
     def build(self, x_shape: Any = None) -> None:
         """Creates all weights; the sizes are known without any input."""
         shape = (None, None, self.d_model)
         check_shape(x_shape or shape, shape, self, "x")
         for name in self.attention_names:
-            memory = () if name == "self_attention" else (shape,)
-            getattr(self, name).build(shape, *memory)
+            getattr(self, name).build(shape)
             getattr(self, f"{name}_residual").build(shape)
         self.feed_forward.build(shape)
         self.feed_forward_residual.build(shape)

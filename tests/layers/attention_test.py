@@ -8,7 +8,9 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import (
+    CrossAttention,
     MultiHeadAttention,
+    SelfAttention,
     causal_mask,
     padding_mask,
     scaled_dot_product_attention,
@@ -58,65 +60,102 @@ def test_a_query_that_sees_nothing_attends_to_all_alike():
     np.testing.assert_allclose(output[0, 0, 0], x[0, 0].mean(0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("with_memory", [False, True])
+@pytest.mark.parametrize("cls", [SelfAttention, CrossAttention])
 @pytest.mark.parametrize(("d_k", "d_v"), [(None, None), (3, 7)])
-def test_multi_head_attention_equals_the_equations(with_memory, d_k, d_v):
-    layer = MultiHeadAttention(4, 16, d_k, d_v, seed=1)
-    x = random((2, 5, 16))
-    memory = random((2, 6, 16), 1) if with_memory else None
-    mask = np.random.default_rng(2).random((2, 1, 5, 6 if with_memory else 5)) > 0.3
+def test_multi_head_attention_equals_the_equations(cls, d_k, d_v):
+    layer = cls(4, 16, d_k, d_v, seed=1)
+    memory = random((2, 6, 16), 1) if cls is CrossAttention else None
+    inputs = [random((2, 5, 16))] + ([] if memory is None else [memory])
+    mask = np.random.default_rng(2).random((2, 1, 5, 5 if memory is None else 6)) > 0.3
     mask[..., 0] = True
-    output, scores = layer(x, memory, attention_mask=mask, return_attention_scores=True)
+    result = layer(*inputs, attention_mask=mask, return_attention_scores=True)
     expected = reference.multi_head_attention(
-        reference.weights_of(layer), x, memory, mask[:, 0], 4, d_k or 4, d_v or d_k or 4
+        reference.weights_of(layer),
+        inputs[0],
+        memory,
+        mask[:, 0],
+        4,
+        d_k or 4,
+        d_v or d_k or 4,
     )
-    np.testing.assert_allclose(output, expected, atol=1e-5)
-    assert scores.shape == (2, 4, 5, 6 if with_memory else 5)
-    np.testing.assert_allclose(np.sum(scores, -1), 1, atol=1e-5)
+    np.testing.assert_allclose(result.output, expected, atol=1e-5)
+    np.testing.assert_array_equal(layer(*inputs, attention_mask=mask), result.output)
+    assert result.scores.shape == (2, 4, *mask.shape[2:])
+    np.testing.assert_allclose(np.sum(result.scores, -1), 1, atol=1e-5)
+    assert result.key_value.key.shape == (2, 4, mask.shape[3], d_k or 4)
 
 
 def test_projections_have_biases_only_on_demand():
     for bias, count in ((False, 2), (True, 4)):
-        layer = MultiHeadAttention(2, 8, attention_bias=bias)
+        layer = SelfAttention(2, 8, attention_bias=bias)
         layer(random((1, 3, 8)))
         assert len(layer.trainable_weights) == count
 
 
 def test_self_attention_in_steps_equals_self_attention_at_once():
-    layer = MultiHeadAttention(2, 8)
+    layer = SelfAttention(2, 8)
     x = random((2, 4, 8))
     causal = np.tril(np.ones((4, 4), bool))[None, None]
     expected = layer(x, attention_mask=causal)
     cache = layer.empty_cache(2)
     for i in range(4):
-        output, cache = layer(x[:, i : i + 1], cache=cache)
-        np.testing.assert_allclose(output[:, 0], expected[:, i], atol=1e-5)
-    assert cache[0].shape == (2, 2, 4, 4)
+        result = layer(x[:, i : i + 1], cache=cache)
+        np.testing.assert_allclose(result.output[:, 0], expected[:, i], atol=1e-5)
+        cache = result.key_value
+    assert cache.key.shape == (2, 2, 4, 4)
+    # The keys and values of a call without a cache begin one.
+    prefix = layer(
+        x[:, :3], attention_mask=causal[..., :3, :3], return_attention_scores=True
+    )
+    result = layer(x[:, 3:], cache=prefix.key_value)
+    np.testing.assert_allclose(result.output[:, 0], expected[:, 3], atol=1e-5)
 
 
-def test_a_projected_memory_stands_for_the_memory():
-    layer = MultiHeadAttention(2, 8)
+def test_projected_memory_replaces_the_memory():
+    layer = CrossAttention(2, 8)
     x, memory = random((2, 3, 8)), random((2, 5, 8), 1)
     expected = layer(x, memory)
-    output, _ = layer(x, cache=layer.keys_values(tf.constant(memory)))
-    np.testing.assert_allclose(output, expected, atol=1e-6)
+    projected = layer.project_memory(tf.constant(memory))
+    np.testing.assert_allclose(
+        layer(x, projected_memory=projected), expected, atol=1e-6
+    )
+    result = layer(x, memory, return_attention_scores=True)
+    np.testing.assert_array_equal(result.key_value.value, projected.value)
 
 
-def test_a_layer_is_called_in_one_way_only():
+def test_cross_attention_takes_exactly_one_memory():
     x = random((1, 2, 8))
-    layer = MultiHeadAttention(2, 8)
-    layer(x)
-    with pytest.raises(ValueError, match="first called as self-attention"):
-        layer(x, x)
-    layer = MultiHeadAttention(2, 8)
-    layer(x, x)
-    with pytest.raises(ValueError, match="first called with a memory"):
+    layer = CrossAttention(2, 8)
+    with pytest.raises(ValueError, match=r"Received: neither.*SelfAttention attends"):
         layer(x)
+    with pytest.raises(ValueError, match=r"Received: both"):
+        layer(x, x, projected_memory=layer.project_memory(tf.constant(x)))
+    # The second argument of self-attention is no memory.
+    with pytest.raises(ValueError, match="mask must be boolean"):
+        SelfAttention(2, 8)(x, x)
+
+
+def test_kernels_exist_before_the_first_call():
+    for cls, names in (
+        (SelfAttention, ["query_key_value", "output_projection"]),
+        (CrossAttention, ["query", "key_value", "output_projection"]),
+    ):
+        layer = cls(2, 8, name="it")
+        layer.build()
+        paths = {weight.path for weight in layer.trainable_weights}
+        assert paths == {f"it/{name}/kernel" for name in names}
+
+
+def test_multi_head_attention_is_self_attention():
+    x = random((2, 5, 8))
+    np.testing.assert_array_equal(
+        MultiHeadAttention(num_heads=2, d_model=8)(x), SelfAttention(2, 8)(x)
+    )
 
 
 def test_heads_that_do_not_divide_the_model_are_refused():
     with pytest.raises(ValueError, match="d_model=10, num_heads=4"):
-        MultiHeadAttention(4, 10)
+        SelfAttention(4, 10)
 
 
 @pytest.mark.parametrize("window", [1, 2, 5, 8, 40])
@@ -135,7 +174,7 @@ def test_windowed_attention_equals_attention_under_its_mask(window, kind):
     }
     masks["both"] = masks["padding"] & masks["causal"]
     mask = masks[kind]
-    near = window_mask(length, length, window)
+    near = window_mask(tf.range(length), tf.range(length), window)
     expected, _ = scaled_dot_product_attention(
         q, k, v, near if mask is None else near & mask
     )
@@ -158,7 +197,7 @@ def test_a_window_takes_all_masks_that_broadcast(shape, known):
     def attend(mask):
         return windowed_attention(q, k, v, mask, window=4)
 
-    near = window_mask(6, 6, 4)
+    near = window_mask(tf.range(6), tf.range(6), 4)
     expected, weights = scaled_dot_product_attention(q, k, v, near & mask)
     seen = np.any(np.broadcast_to(near & mask, weights.shape), axis=-1)
     np.testing.assert_allclose(attend(mask)[seen], expected[seen], atol=1e-6)
@@ -172,38 +211,67 @@ def test_a_window_mask_by_hand():
         [0, 1, 1, 1],
         [0, 0, 1, 1],
     ]
-    np.testing.assert_array_equal(window_mask(4, 4, 3)[0, 0], expected)
-    np.testing.assert_array_equal(window_mask(1, 4, 3)[0, 0], expected[-1:])
+    positions = tf.range(4)
+    np.testing.assert_array_equal(window_mask(positions, positions, 3)[0, 0], expected)
+    np.testing.assert_array_equal(
+        window_mask(positions[3:], positions, 3)[0, 0], expected[-1:]
+    )
+    # Alternatives for one position, and positions of each row.
+    beams = window_mask([2, 2], [[0, 0, 1, 1, 2, 2], [1, 1, 2, 2, 3, 3]], 3)
+    rows = [[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
+    np.testing.assert_array_equal(beams[:, 0], [[row, row] for row in rows])
+    with pytest.raises(ValueError, match=r"\[batch, length\]. Received shape: \(\)"):
+        window_mask(4, 4, 3)
 
 
 def test_a_layer_with_a_window_is_the_same_in_every_way_of_calling():
-    layer = MultiHeadAttention(2, 8, attention_window=4, seed=1)
+    layer = SelfAttention(2, 8, attention_window=4, seed=1)
     x = tf.constant(random((2, 9, 8)))
     whole = layer(x, attention_mask=causal_mask(9))
-    with_scores, scores = layer(
-        x, attention_mask=causal_mask(9), return_attention_scores=True
-    )
-    np.testing.assert_allclose(whole, with_scores, atol=1e-6)
-    assert not np.asarray(scores)[:, :, 8, :6].any()
+    full = layer(x, attention_mask=causal_mask(9), return_attention_scores=True)
+    np.testing.assert_allclose(whole, full.output, atol=1e-6)
+    assert not np.asarray(full.scores)[:, :, 8, :6].any()
+    by_positions = layer(x, attention_mask=causal_mask(9), positions=tf.range(9) + 7)
+    np.testing.assert_allclose(whole, by_positions, atol=1e-6)
     cache, steps = layer.empty_cache(2), []
     for i in range(9):
-        step, cache = layer(x[:, i : i + 1], cache=cache)
-        steps.append(step)
+        step = layer(x[:, i : i + 1], cache=cache)
+        cache = step.key_value
+        steps.append(step.output)
     np.testing.assert_allclose(tf.concat(steps, axis=1), whole, atol=1e-6)
-    plain = MultiHeadAttention(2, 8, seed=1)
+    plain = SelfAttention(2, 8, seed=1)
     plain(x)
     plain.set_weights(layer.get_weights())
     assert np.abs(plain(x, attention_mask=causal_mask(9)) - whole).max() > 1e-3
-    again = MultiHeadAttention.from_config(layer.get_config())
+    again = SelfAttention.from_config(layer.get_config())
     assert again.attention_window == 4
+
+
+def test_window_follows_positions_and_not_places_in_the_cache():
+    # Two sequences of one row, as two beams: their keys take turns in the cache.
+    layer = SelfAttention(2, 8, attention_window=4, seed=1)
+    x = tf.constant(random((2, 9, 8)))
+    expected = layer(x, attention_mask=causal_mask(9))
+    cache = layer.empty_cache(1)
+    own = np.eye(2, dtype=bool)
+    for i in range(9):
+        # [2, 1, d_model] -> [1, 2, d_model]
+        step = layer(
+            tf.transpose(x[:, i : i + 1], [1, 0, 2]),
+            attention_mask=np.tile(own, i + 1)[np.newaxis],
+            cache=cache,
+            positions=[i, i],
+            key_positions=np.repeat(range(i + 1), 2),
+        )
+        cache = step.key_value
+        np.testing.assert_allclose(step.output[0], expected[:, i], atol=1e-6)
+    with pytest.raises(ValueError, match="give key_positions too"):
+        layer(x[:1, :2], cache=cache, positions=[9, 9])
 
 
 def test_a_window_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match=r"at least 1\. Received: 0"):
-        MultiHeadAttention(2, 8, attention_window=0)
-    layer = MultiHeadAttention(2, 8, attention_window=3)
-    with pytest.raises(ValueError, match="self-attention"):
-        layer(random((1, 2, 8)), random((1, 3, 8)))
+        SelfAttention(2, 8, attention_window=0)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import (
+    CrossAttention,
     Decoder,
     DecoderLayer,
     Dropout,
@@ -20,6 +21,7 @@ from t2t_keras import (
     Linear,
     MultiHeadAttention,
     Residual,
+    SelfAttention,
     SharedEmbedding,
     SinusoidalPosition,
 )
@@ -120,8 +122,9 @@ LAYERS = {
     "linear_without_bias": (Linear(3, use_bias=False), 1),
     "layer_norm": (LayerNorm(epsilon=1e-6), 1),
     "feed_forward": (FeedForward(8, 16, relu_dropout=0.1, activation="gelu"), 1),
-    "attention": (MultiHeadAttention(2, 8, d_k=3, attention_dropout=0.1), 1),
-    "cross_attention": (MultiHeadAttention(2, 8), 2),
+    "self_attention": (SelfAttention(2, 8, d_k=3, attention_dropout=0.1), 1),
+    "windowed_attention": (MultiHeadAttention(2, 8, attention_window=2), 1),
+    "cross_attention": (CrossAttention(2, 8), 2),
     "sinusoidal": (SinusoidalPosition(8), 1),
     "learned": (LearnedPosition(8, max_length=4), 1),
     "encoder_layer": (EncoderLayer(d_model=8, d_ff=16, num_heads=2), 1),

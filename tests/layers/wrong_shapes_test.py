@@ -10,6 +10,7 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import (
+    CrossAttention,
     Decoder,
     DecoderLayer,
     Encoder,
@@ -20,6 +21,7 @@ from t2t_keras import (
     Linear,
     MultiHeadAttention,
     Residual,
+    SelfAttention,
     SharedEmbedding,
     SinusoidalPosition,
     Transformer,
@@ -43,7 +45,7 @@ def stack(cls):
 
 
 def cross_attention():
-    return built(MultiHeadAttention(2, 8), *[random((2, 5, 8))] * 2)
+    return built(CrossAttention(2, 8), *[random((2, 5, 8))] * 2)
 
 
 def embedding():
@@ -57,10 +59,10 @@ CALLS = {
     "linear": lambda: built(Linear(3)),
     "feed_forward": lambda: built(FeedForward(8, 16)),
     "layer_norm": lambda: built(LayerNorm()),
-    "self_attention": lambda: built(MultiHeadAttention(2, 8)),
+    "self_attention": lambda: built(SelfAttention(2, 8)),
     "attention_query": lambda: functools.partial(_swapped, cross_attention(), PAIR[0]),
     "attention_memory": lambda: functools.partial(cross_attention(), PAIR[0]),
-    "keys_values": lambda: cross_attention().keys_values,
+    "project_memory": lambda: cross_attention().project_memory,
     "residual_x": lambda: functools.partial(_swapped, Residual(8, 0.1), PAIR[0]),
     "residual_y": lambda: functools.partial(Residual(8, 0.1), PAIR[0]),
     "post_norm_input": lambda: built(Residual(8, 0.1), *PAIR).sublayer_input,
@@ -97,7 +99,7 @@ def test_wrong_last_axis_is_rejected_statically_and_at_run_time(name):
         graph = tf.function(
             lambda x: call(x), input_signature=[tf.TensorSpec([None, None, None])]
         )
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"\?,8\]"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"(\?|5),8\]"):
             graph(x)
     graph(random((2, 5, 8)))
 
@@ -183,22 +185,23 @@ def decode_in_steps(mask):
     cache, outputs = layer.empty_cache(PAIR[1]), []
     for i in range(5):
         past = np.asarray(mask)[..., i : i + 1, : i + 1]
-        output, cache = layer(
-            PAIR[0][:, i : i + 1], self_attention_mask=past, cache=cache
-        )
-        outputs.append(output)
+        result = layer(PAIR[0][:, i : i + 1], self_attention_mask=past, cache=cache)
+        cache = result.cache
+        outputs.append(result.output)
     return tf.concat(outputs, axis=1)
 
 
 MASKED = {
-    "attention": lambda m: MultiHeadAttention(HEADS, 8)(PAIR[0], attention_mask=m),
+    "attention": lambda m: SelfAttention(HEADS, 8)(PAIR[0], attention_mask=m),
     "cross_attention": lambda m: cross_attention()(*PAIR, attention_mask=m),
-    "window": lambda m: MultiHeadAttention(HEADS, 8, attention_window=4)(
+    "window": lambda m: SelfAttention(HEADS, 8, attention_window=4)(
         PAIR[0], attention_mask=m
     ),
-    "window_with_scores": lambda m: MultiHeadAttention(HEADS, 8, attention_window=4)(
-        PAIR[0], attention_mask=m, return_attention_scores=True
-    )[1],
+    "window_with_scores": lambda m: (
+        SelfAttention(HEADS, 8, attention_window=4)(
+            PAIR[0], attention_mask=m, return_attention_scores=True
+        ).scores
+    ),
     "encoder_layer": lambda m: EncoderLayer(**SIZES)(PAIR[0], attention_mask=m),
     "encoder": lambda m: Encoder(num_layers=1, **SIZES)(PAIR[0], attention_mask=m),
     "decoder_layer": lambda m: DecoderLayer(**SIZES)(*PAIR, self_attention_mask=m),
@@ -227,7 +230,7 @@ def test_rank_3_mask_is_batch_query_key_and_rank_2_is_rejected(name):
 
 
 def test_rank_3_mask_equals_the_equations():
-    layer = MultiHeadAttention(HEADS, 8)
+    layer = SelfAttention(HEADS, 8)
     output = layer(PAIR[0], attention_mask=MASK)
     np.testing.assert_array_equal(layer(PAIR[0], attention_mask=MASK.tolist()), output)
     expected = reference.multi_head_attention(
@@ -237,7 +240,7 @@ def test_rank_3_mask_equals_the_equations():
 
 
 def test_axes_of_size_1_in_a_mask_broadcast():
-    layer = built(MultiHeadAttention(HEADS, 8))
+    layer = built(SelfAttention(HEADS, 8))
     for mask in (MASK[:1], MASK[:, :1], MASK[:, :, :1], MASK[:1, :1]):
         whole = np.broadcast_to(mask[:, np.newaxis], (BATCH, HEADS, 5, 5))
         np.testing.assert_array_equal(
@@ -249,13 +252,13 @@ def test_axes_of_size_1_in_a_mask_broadcast():
     "shape", [(3, 5, 5), (2, 4, 5), (2, 5, 6), (2, 3, 5, 5), (2, 2, 2, 5, 5)]
 )
 def test_mask_of_wrong_size_is_rejected(shape):
-    layer = built(MultiHeadAttention(HEADS, 8))
+    layer = built(SelfAttention(HEADS, 8))
     with pytest.raises(ValueError, match="must broadcast to the attention weights"):
         layer(PAIR[0], attention_mask=np.ones(shape, bool))
 
 
 def test_mask_larger_than_the_query_does_not_enlarge_the_output():
-    layer = built(MultiHeadAttention(HEADS, 8))
+    layer = built(SelfAttention(HEADS, 8))
     one = PAIR[0][:, :1]
     with pytest.raises(ValueError, match="must broadcast to the attention weights"):
         layer(one, attention_mask=np.ones((2, 5, 1), bool))
@@ -278,7 +281,97 @@ def test_mask_that_is_not_boolean_is_rejected():
         with pytest.raises(ValueError, match="must be boolean"):
             scaled_dot_product_attention(x, x, x, mask)
         with pytest.raises(ValueError, match="must be boolean"):
-            MultiHeadAttention(HEADS, 8)(PAIR[0], attention_mask=mask)
+            SelfAttention(HEADS, 8)(PAIR[0], attention_mask=mask)
+
+
+def transformer_on():
+    model = transformer()
+
+    def call(source, target):
+        source, target = (tf.cast(ids, tf.int32) for ids in (source, target))
+        return model({"source": source, "target": target})
+
+    return call
+
+
+def decode_at():
+    model = transformer()
+    memory = model.encode(tf.ones([2, 5], tf.int32))
+    mask = tf.ones([2, 1, 1, 5], tf.bool)
+
+    def call(positions, ids):
+        positions, ids = (tf.cast(x, tf.int32) for x in (positions, ids))
+        return model.decode(ids, memory, mask, positions=positions)
+
+    return call
+
+
+def at_positions(layer):
+    layer = built(layer)
+    return lambda positions, x: layer(x, positions=tf.cast(positions, tf.int32))
+
+
+IDS, POSITIONS = np.full((2, 5), 5, np.float32), np.arange(5, dtype=np.float32)
+BROADCASTS = {
+    "residual": lambda: (Residual(8, 0.1), *PAIR),
+    "pre_norm_residual": lambda: (Residual(8, 0.1, pre_norm=True), *PAIR),
+    "cross_attention": lambda: (CrossAttention(2, 8), *PAIR),
+    "decoder_layer": lambda: (DecoderLayer(**SIZES), *PAIR),
+    "decoder": lambda: (stack(Decoder), *PAIR),
+    "transformer": lambda: (transformer_on(), IDS, IDS),
+    "decode": lambda: (decode_at(), POSITIONS, IDS),
+    "sinusoidal": lambda: (at_positions(SinusoidalPosition(8)), POSITIONS, PAIR[0]),
+    "learned": lambda: (at_positions(LearnedPosition(8)), POSITIONS, PAIR[0]),
+    "window": lambda: (
+        at_positions(SelfAttention(2, 8, attention_window=3)),
+        POSITIONS,
+        PAIR[0],
+    ),
+}
+"""Functions and two arguments, of which either would broadcast if it had size 1."""
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_arguments_of_size_1_are_not_broadcast(name):
+    function, first, second = BROADCASTS[name]()
+    first, second = tf.constant(first), tf.constant(second)
+    function(first, second)
+    # Nothing is known but the width of the layers' inputs.
+    unknown = [
+        tf.TensorSpec([None, None, 8] if len(x.shape) == 3 else [None] * len(x.shape))
+        for x in (first, second)
+    ]
+    graph = tf.function(
+        lambda one, other: function(one, other), input_signature=unknown
+    )
+    np.testing.assert_allclose(graph(first, second), function(first, second), atol=1e-5)
+    # Positions have no axis of the batch: their counterpart is that of the length.
+    shorter = second[:1] if len(first.shape) > 1 else second[:, :1]
+    for wrong in ((first[:1], second), (first, shorter)):
+        with pytest.raises(ValueError, match=r"expects \w+ of shape .*Received shape"):
+            function(*wrong)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            graph(*wrong)
+
+
+def test_keys_of_another_batch_are_rejected():
+    query, key = random((2, 3, 5, 4)), random((1, 3, 5, 4))
+    for arguments in ((query, key, key), (query, query, key), (key, query, query)):
+        with pytest.raises(ValueError, match="same batch and heads"):
+            scaled_dot_product_attention(*arguments)
+    layer = cross_attention()
+    projected = layer.project_memory(PAIR[0][:1])
+    with pytest.raises(ValueError, match=r"expects projected_memory.key of shape \[2"):
+        layer(PAIR[0], projected_memory=projected)
+    decoder = built(stack(Decoder), *PAIR)
+    cache = decoder.empty_cache(PAIR[1][:1])
+    graph = tf.function(
+        lambda x: decoder(x, cache=cache).output,
+        input_signature=[tf.TensorSpec([None, None, 8])],
+    )
+    assert graph(PAIR[0][:1]).shape == (1, 5, 8)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        graph(PAIR[0])
 
 
 if __name__ == "__main__":
