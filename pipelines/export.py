@@ -57,7 +57,6 @@ _SCORED = 1000
 def main() -> None:
     """Runs the stage."""
     from t2t_keras.decoding.options import SearchOptions
-    from t2t_keras.decoding.translator import Translator
     from t2t_keras.export.model_card import EXTRA, model_card, write_card
     from t2t_keras.export.servable import TranslationServable
     from t2t_keras.export.version_dirs import new_version, versions_of
@@ -67,16 +66,14 @@ def main() -> None:
     input_output.check_output("-")
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options(model_dir.search))
-    loaded = [model_dir.load(checkpoint) for checkpoint in FLAGS.checkpoint]
-    models = [each.model for each in loaded]
-    _check_weights(models)
-    translator = Translator(
-        models,
-        model_dir.tokenizers,
+    translator, loaded = model_dir.open_translator(
+        FLAGS.checkpoint,
         options,
-        FLAGS.decode_batch_tokens,
-        FLAGS.max_input_tokens,
+        batch_tokens=FLAGS.decode_batch_tokens,
+        max_input_tokens=FLAGS.max_input_tokens,
     )
+    models = translator.models
+    _check_weights(models)
     serving = {
         **dataclasses.asdict(options),
         "n_best": FLAGS.export_n_best or options.beam_size,

@@ -32,7 +32,7 @@ from t2t_keras.pipelines.command_line.outcomes import Outcomes
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.model_dir import LoadedModel
+    from t2t_keras.model_dir import OpenTranslator
 
 FLAGS = flags.FLAGS
 
@@ -80,7 +80,7 @@ def main() -> int:
     if not FLAGS.trees:
         is_awaited = input_output.is_awaited(FLAGS.input)
         with input_output.open_output(FLAGS.output) as output:
-            translator, _ = _open_parser()
+            translator = _open_parser().translator
             outcomes = _outcomes(translator)
             lines = input_output.input_lines(FLAGS.input)
             for tree in _parse(translator, lines, outcomes, not is_awaited):
@@ -98,7 +98,8 @@ def main() -> int:
     record_path = f"{directory}/scores.parsed.{name}.json"
     for output_path in (path, record_path):
         input_output.check_output(output_path)
-    translator, loaded = _open_parser()
+    opened = _open_parser()
+    translator = opened.translator
     sentences = (" ".join(tree.words()) for tree in gold)
     outcomes = _outcomes(translator)
     parsed: list[Tree] = []
@@ -117,7 +118,7 @@ def main() -> int:
     score = score_brackets(gold, parsed)
     print(score)
     record = {
-        **hypotheses.describe_run(translator, loaded),
+        **hypotheses.describe_run(opened),
         "score": {
             **score._asdict(),
             "precision": score.precision,
@@ -130,8 +131,8 @@ def main() -> int:
     return outcomes.tell()
 
 
-def _open_parser() -> tuple["Translator", list["LoadedModel"]]:
-    """Loads what writes linearized trees, as `open_translator` does."""
+def _open_parser() -> "OpenTranslator":
+    """Opens a model that writes linearized trees."""
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
@@ -141,7 +142,7 @@ def _open_parser() -> tuple["Translator", list["LoadedModel"]]:
             f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
             "on --corpus=treebank. t2t-translate runs it."
         )
-    return hypotheses.open_translator(model_dir, FLAGS.beam_size, _SEARCH)
+    return hypotheses.open_by_flags(model_dir, FLAGS.beam_size, _SEARCH)
 
 
 def _outcomes(translator: "Translator") -> Outcomes:

@@ -39,7 +39,6 @@ def main() -> int:
     """
     from t2t_keras.data.lines import align_lines, read_lines
     from t2t_keras.decoding.status import INVALID, OK
-    from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
     from t2t_keras.training.metrics import perplexity_of
 
@@ -47,10 +46,8 @@ def main() -> int:
         raise UserError("--input must be a file. Received: -")
     input_output.check_output(FLAGS.output)
     model_dir = ModelDir(FLAGS.model_dir)
-    translator = Translator(
-        [model_dir.load_model(checkpoint) for checkpoint in FLAGS.checkpoint],
-        model_dir.tokenizers,
-        batch_tokens=FLAGS.decode_batch_tokens,
+    translator = model_dir.translator(
+        FLAGS.checkpoint, batch_tokens=FLAGS.decode_batch_tokens
     )
     paths = (FLAGS.input, FLAGS.translations)
     lines = (read_lines(path, strict=False) for path in paths)

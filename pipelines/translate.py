@@ -36,7 +36,7 @@ def main() -> int:
     if is_awaited:
         runtime.skip_graph_optimization()
     model_dir = ModelDir(FLAGS.model_dir)
-    translator, _ = hypotheses.open_translator(model_dir, FLAGS.n_best)
+    translator = hypotheses.open_by_flags(model_dir, FLAGS.n_best).translator
     outcomes = Outcomes(
         input_output.name_of(FLAGS.input),
         "translated",

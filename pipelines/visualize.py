@@ -35,7 +35,6 @@ def main() -> None:
     from t2t_keras.data.lines import is_text
     from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
-    from t2t_keras.decoding.translator import Translator
     from t2t_keras.extras import require_extra
     from t2t_keras.files import directory_at, make_directory, write_atomically
     from t2t_keras.model_dir import ModelDir
@@ -52,14 +51,16 @@ def main() -> None:
         require_extra("visualize", "Drawing pictures (--pictures)")
     directory = directory_at(FLAGS.output_dir)
     model_dir = ModelDir(FLAGS.model_dir)
-    model, weights, _ = model_dir.load(FLAGS.checkpoint[0])
+    options = decoding.search_options(model_dir.search)
+    # More could not be drawn.
+    most = min(options["max_output_tokens"] or MAX_TOKENS, MAX_TOKENS)
+    options["max_output_tokens"] = most
+    translator, loaded = model_dir.open_translator(
+        FLAGS.checkpoint, SearchOptions(**options)
+    )
+    model, weights, _ = loaded[0]
     target = FLAGS.target_text
     if target is None:
-        options = decoding.search_options(model_dir.search)
-        # More could not be drawn.
-        most = min(options["max_output_tokens"] or MAX_TOKENS, MAX_TOKENS)
-        options["max_output_tokens"] = most
-        translator = Translator(model, model_dir.tokenizers, SearchOptions(**options))
         target, _, status = translator.translate([FLAGS.source_text])[0][0]
         if status == MODEL_ERROR:
             raise FloatingPointError(BROKEN_MODEL)

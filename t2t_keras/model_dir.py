@@ -16,7 +16,7 @@ import contextlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -80,6 +80,18 @@ class LoadedModel(NamedTuple):
     model: Transformer
     weights: str
     step: int | None
+
+
+class OpenTranslator(NamedTuple):
+    """A translator of a model directory, and what it was made of.
+
+    Attributes:
+        translator: The translator; it has the models.
+        loaded: Those that were loaded, with the names of their weights.
+    """
+
+    translator: Translator
+    loaded: list[LoadedModel]
 
 
 class ModelDir:
@@ -394,27 +406,49 @@ class ModelDir:
             step = int(arrays[_STEP])
         return LoadedModel(model, path.name if is_own else str(path), step)
 
-    def translator(
+    def open_translator(
         self,
-        checkpoint: str = "auto",
+        checkpoints: str | Sequence[str] = "auto",
         options: SearchOptions | None = None,
+        model: Transformer | None = None,
+        dtype: str | None = None,
+        frozen: bool = False,
         **arguments: Any,
-    ) -> Translator:
-        """Opens a translator with the model of `load`.
+    ) -> OpenTranslator:
+        """Opens the directory for translating and scoring.
+
+        Everything that decodes with a model directory gets its translator here.
 
         Args:
-            checkpoint: As of `weights_path`.
-            options: How to search. Default: the model's own search options.
-            **arguments: Of `load`, such as `dtype` and `frozen`.
+            checkpoints: The weights to load, as of `weights_path`; several are an
+                ensemble. Default "auto".
+            options: The search options. Default: those that the directory has.
+            model: A model in memory to use in place of the directory's weights, such as
+                one that is being trained. Default none.
+            dtype: Dtype or dtype policy of the models that are loaded. Default float32.
+            frozen: As of `load`.
+            **arguments: Other arguments of `Translator`.
+
+        Returns:
+            The translator, and the models that were loaded.
 
         Raises:
             UserError: As of `load`.
         """
-        return Translator(
-            self.load_model(checkpoint, **arguments),
+        names = [checkpoints] if isinstance(checkpoints, str) else checkpoints
+        policy = {} if dtype is None else {"dtype": dtype}
+        loaded = [] if model else [self.load(name, frozen, **policy) for name in names]
+        translator = Translator(
+            model or [each.model for each in loaded],
             self.tokenizers,
             options or SearchOptions(**self.search),
+            **arguments,
         )
+        return OpenTranslator(translator, loaded)
+
+    def translator(self, *arguments: Any, **keywords: Any) -> Translator:
+        """Returns the translator of `open_translator`, of the same arguments."""
+        return self.open_translator(*arguments, **keywords).translator
 
     def load_model(self, checkpoint: str = "auto", **arguments: Any) -> Transformer:
         """Returns the model of `load` alone."""

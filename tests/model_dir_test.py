@@ -74,6 +74,22 @@ def test_translator_of_a_model_directory_writes_a_preset(model_dir, config, tmp_
     assert greedy.options == SearchOptions(beam_size=1)
 
 
+def test_open_translator_tells_what_it_loaded(model_dir, config):
+    for step in (5, 6):
+        save(model_dir, config, step, step / 10)
+    translator, loaded = model_dir.open_translator(
+        ["5", "latest"], dtype="mixed_bfloat16", max_input_tokens=9
+    )
+    assert [each.step for each in loaded] == [5, 6]
+    assert translator.models == [each.model for each in loaded]
+    assert {model.compute_dtype for model in translator.models} == {"bfloat16"}
+    assert translator.max_input_tokens == 9
+    in_training = Transformer(config)
+    translator, loaded = model_dir.open_translator(model=in_training)
+    assert translator.models == [in_training]
+    assert not loaded
+
+
 def test_only_the_run_may_change(model_dir, data, config):
     model_dir.initialize(config, TRAINING.replace(train_steps=20), data)
     assert model_dir.config["run"]["train_steps"] == 20

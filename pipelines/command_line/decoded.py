@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_keras.counted import counted
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line.hypotheses import describe_run, open_translator
+from t2t_keras.pipelines.command_line.hypotheses import describe_run, open_by_flags
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ def decode(
     """
     from t2t_keras.evaluation.perplexity import Perplexity
 
-    translator, loaded = open_translator(model_dir)
-    names = ", ".join(each.weights for each in loaded)
+    opened = open_by_flags(model_dir)
+    translator = opened.translator
+    names = ", ".join(each.weights for each in opened.loaded)
     stage.report(f"Decoding {counted(len(sources), 'sentence')} with {names} ...")
     translator.translate(sources[:1])  # Compiles, which is not decoding.
     longest = f"{translator.max_input_tokens:,} tokens"
@@ -75,7 +76,7 @@ def decode(
     ]
     token_scores = [one.details.token_scores for one in found_scores]
     perplexity = Perplexity.of(texts, token_scores)
-    search = describe_run(translator, loaded)
+    search = describe_run(opened)
     return Decoded(hypotheses, perplexity, search, translated, scored)
 
 

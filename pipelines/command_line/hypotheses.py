@@ -13,18 +13,18 @@ from t2t_keras.flags import decoding, speed
 from t2t_keras.pipelines import stage
 
 if TYPE_CHECKING:
-    from t2t_keras.decoding.translator import Translation, Translator
-    from t2t_keras.model_dir import LoadedModel, ModelDir
+    from t2t_keras.decoding.translator import Translation
+    from t2t_keras.model_dir import ModelDir, OpenTranslator
 
 FLAGS = flags.FLAGS
 
 
-def open_translator(
+def open_by_flags(
     model_dir: "ModelDir",
     n_best: int = 1,
     defaults: Mapping[str, Any] | None = None,
-) -> tuple["Translator", list["LoadedModel"]]:
-    """Loads a translator, by the flags of `decoding` and `speed`.
+) -> "OpenTranslator":
+    """Opens a model directory by the flags of `decoding` and `speed`.
 
     To be called before TensorFlow's first operation: it shares the cores among the
     batches that are searched at once.
@@ -35,14 +35,10 @@ def open_translator(
         defaults: Search options for which no flag is given. Default those that the
             model was trained with, as far as its directory has them.
 
-    Returns:
-        The translator, and the models in it with the names of their weights.
-
     Raises:
         UserError: If the flags contradict each other, or a model cannot be loaded.
     """
     from t2t_keras.decoding.options import SearchOptions
-    from t2t_keras.decoding.translator import Translator
 
     defaults = model_dir.search if defaults is None else defaults
     options = SearchOptions(**decoding.search_options(defaults), n_best=n_best)
@@ -50,19 +46,12 @@ def open_translator(
         runtime.usable_cores(), speed.MOST_CONCURRENT_BATCHES
     )
     runtime.share_cores(concurrent_batches)
-    loaded = [
-        model_dir.load(
-            checkpoint,
-            frozen=runtime.assumes_frozen_weights(),
-            dtype=FLAGS.decode_precision,
-        )
-        for checkpoint in FLAGS.checkpoint
-    ]
-    translator = Translator(
-        [each.model for each in loaded],
-        model_dir.tokenizers,
+    opened = model_dir.open_translator(
+        FLAGS.checkpoint,
         options,
-        FLAGS.decode_batch_tokens,
+        dtype=FLAGS.decode_precision,
+        frozen=runtime.assumes_frozen_weights(),
+        batch_tokens=FLAGS.decode_batch_tokens,
         concurrent_batches=concurrent_batches,
     )
     if options.min_length > options.max_extra_length + 1:
@@ -71,17 +60,15 @@ def open_translator(
             f"{options.max_extra_length}: outputs of short lines may be longer than "
             "that allows."
         )
-    return translator, loaded
+    return opened
 
 
-def describe_run(
-    translator: "Translator", loaded: Sequence["LoadedModel"]
-) -> dict[str, Any]:
-    """Says for records what was decoded with: weights, their steps, search options."""
+def describe_run(opened: "OpenTranslator") -> dict[str, Any]:
+    """Describes for records what was decoded with: weights, steps, search options."""
     return {
-        "weights": [each.weights for each in loaded],
-        "steps": [each.step for each in loaded],
-        **dataclasses.asdict(translator.options),
+        "weights": [each.weights for each in opened.loaded],
+        "steps": [each.step for each in opened.loaded],
+        **dataclasses.asdict(opened.translator.options),
     }
 
 

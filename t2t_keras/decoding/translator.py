@@ -15,7 +15,7 @@ from t2t_keras.decoding.details import DetailReader, Details, Scored
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.pretrained import Pretrained, load_preset, save_preset
 from t2t_keras.decoding.scoring import TokenScores
-from t2t_keras.decoding.search import Hypotheses
+from t2t_keras.decoding.search_state import Hypotheses
 from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR, TOO_LONG
 from t2t_keras.decoding.text_search import TextSearch, is_searched
 from t2t_keras.decoding.translations import Found, Translation, read_hypotheses
@@ -38,6 +38,7 @@ class Translator:
         concurrent_batches: How many batches are searched at once. Default 1.
 
     Attributes:
+        models: The models.
         truncated: Number of sentences that were cut so far, or their prefixes.
     """
 
@@ -57,9 +58,9 @@ class Translator:
         self._batch_tokens = batch_tokens
         self._drawn = 0
         self._concurrent_batches = concurrent_batches
-        self._models = [models] if isinstance(models, Transformer) else [*models]
+        self.models = [models] if isinstance(models, Transformer) else [*models]
         self._text_search = text_search = TextSearch(
-            self._models,
+            self.models,
             tokenizers,
             self.options,
             max_input_tokens,
@@ -129,11 +130,11 @@ class Translator:
             UserError: If this is an ensemble, or the directory is not empty or cannot
                 be written to.
         """
-        if len(self._models) != 1:
+        if len(self.models) != 1:
             raise UserError(
-                f"A preset holds one model. This is an ensemble of {len(self._models)}."
+                f"A preset holds one model. This is an ensemble of {len(self.models)}."
             )
-        [model] = self._models
+        [model] = self.models
         save_preset(
             directory,
             Pretrained(model, self._tokenizers, self.options, self.max_input_tokens),

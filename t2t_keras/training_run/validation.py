@@ -14,7 +14,6 @@ from t2t_keras.data.examples import Examples
 from t2t_keras.data.lines import read_lines
 from t2t_keras.data.preparation import text_path
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.bleu import corpus_bleu
 from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
 from t2t_keras.model_dir import ModelDir
@@ -82,10 +81,9 @@ class Validation:
             if note := choose_tokenizer("", bleu_tokenizer, self._references).note:
                 report(note)
             self._tokenizers = model_dir.tokenizers
-            self._translator = Translator(
-                trainer.model,
-                self._tokenizers,
-                SearchOptions(beam_size=1, max_extra_length=20),
+            self._translator = model_dir.translator(
+                model=trainer.model,
+                options=SearchOptions(beam_size=1, max_extra_length=20),
             )
 
     def __call__(self) -> dict[str, float]:

@@ -75,11 +75,11 @@ def test_two_vocabularies_another_dtype_and_other_options_are_kept(tmp_path):
     before.save_to_preset(tmp_path / "a")
     after = Translator.from_preset(tmp_path / "a")
     assert after.translate(exported.LINES[:4]) == before.translate(exported.LINES[:4])
-    [model] = after._models
+    [model] = after.models
     assert model.dtype_policy.name == "mixed_bfloat16"
     greedy = SearchOptions(beam_size=1)
     other = Translator.from_preset(tmp_path / "a", greedy, "float32")
-    [model] = other._models
+    [model] = other.models
     assert model.dtype_policy.name == "float32"
     assert other.options == greedy
 
