@@ -121,7 +121,7 @@ def test_heads_can_be_switched_on_and_off(explorer):
     assert {line[0] for line in explorer.lines()} == set(colours)
 
 
-def test_a_word_shows_its_lines_alone(explorer):
+def test_selected_word_shows_only_its_lines(explorer):
     word = explorer.find("[data-side=query][data-index='1']")
     ActionChains(explorer.driver).move_to_element(word).perform()
     assert {line[1] for line in explorer.lines()} == {1}
