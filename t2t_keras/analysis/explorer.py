@@ -38,7 +38,7 @@ def explorer_page(
         "source": source,
         "translation": target,
         "colours": head_colours(maps[0].weights.shape[0]),
-        "kinds": {kind: _kind(kind, maps) for kind in KINDS},
+        "kinds": {kind: _kind(kind, maps, model) for kind in KINDS},
         "position": _position(model, max(len(m.query_tokens) for m in maps)),
         "architecture": _architecture(model, maps),
     }
@@ -50,13 +50,18 @@ def _numbers(values: np.ndarray) -> dict[str, Any]:
     return {"shape": values.shape, "values": text}
 
 
-def _kind(kind: str, maps: Sequence[AttentionMap]) -> dict[str, Any]:
+def _kind(
+    kind: str, maps: Sequence[AttentionMap], model: Transformer
+) -> dict[str, Any]:
+    window = None if kind == "cross" else model.config.attention_window
     layers = [attention for attention in maps if attention.kind == kind]
     return {
         "title": KINDS[kind],
         "queries": layers[0].query_tokens,
         "keys": layers[0].key_tokens,
         "hides_later": kind == "decoder",
+        # Words on either side that a word sees; None: all of them.
+        "reach": None if window is None else window // 2,
         "layers": [
             {
                 "query": _numbers(attention.query),

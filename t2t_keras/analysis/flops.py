@@ -53,17 +53,22 @@ def forward_flops(
     d_model, heads = config.d_model, config.num_heads
     d_k, d_v = _head_sizes(config)
 
-    def attention(queries: float, keys: float) -> float:
+    def attention(queries: float, keys: float, visible: float) -> float:
         projections = queries * heads * (d_k + d_v) + keys * heads * (d_k + d_v)
-        return 2 * (d_model * projections + queries * keys * heads * (d_k + d_v))
+        return 2 * (d_model * projections + queries * visible * heads * (d_k + d_v))
+
+    def self_attention(length: float) -> float:
+        window = config.attention_window
+        neighbours = length if window is None else 2 * (window // 2) + 1
+        return attention(length, length, min(length, neighbours))
 
     def feed_forward(length: float) -> float:
         return 4 * length * d_model * config.d_ff
 
-    encoder = attention(source_length, source_length) + feed_forward(source_length)
+    encoder = self_attention(source_length) + feed_forward(source_length)
     decoder = (
-        attention(target_length, target_length)
-        + attention(target_length, source_length)
+        self_attention(target_length)
+        + attention(target_length, source_length, source_length)
         + feed_forward(target_length)
     )
     logits = 2 * target_length * d_model * config.vocab_sizes()[1]

@@ -259,6 +259,23 @@ def test_later_words_are_masked(explorer):
     assert "does not attend to" in texts[4]
 
 
+def test_words_outside_the_window_are_masked(driver, tmp_path):
+    explorer = Explorer(driver, tmp_path / "page.html", attention_window=2)
+    weights = driver.execute_script(
+        "return ['encoder', 'decoder']"
+        ".map((kind) => [...attend(kind, 1, 0).weights.values])"
+    )
+    for kind, values in zip(("encoder", "decoder"), weights, strict=True):
+        expected = explorer.map(kind, 1).weights[0]
+        assert expected[0, 2] == 0 < expected[1, 0]
+        np.testing.assert_allclose(values, expected.ravel(), atol=1e-5)
+    explorer.choose("#kind", 0)
+    explorer.choose("#query", 0)
+    texts = [p.text for p in explorer.driver.find_elements(By.CSS_SELECTOR, "li p")]
+    assert "all words that are at most 1 away" in texts[3]
+    assert "sees 2 of" in texts[3]
+
+
 def test_click_on_a_cell_selects_query_and_key(explorer):
     cells = explorer.find("figure[aria-label='weights'] .cells")
     # Offset from the centre to row 3, column 2. Cells are 14 pixels wide.

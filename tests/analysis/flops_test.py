@@ -81,6 +81,19 @@ def test_forward_flops_match_the_graph():
     assert training_flops(config, 11, 7, 4) == 12 * forward_flops(config, 11, 7)
 
 
+def test_flops_of_a_window_count_the_keys_in_it():
+    sizes = {**SIZES, "num_decoder_layers": 3}
+    whole, windowed = (
+        forward_flops(TransformerConfig(**sizes, attention_window=window), 11, 7)
+        for window in (None, 4)
+    )
+    # Two products of d_model for each of a query's keys: 5 of 11, and 5 of 7.
+    saved = 2 * 11 * (11 - 5) + 3 * 7 * (7 - 5)
+    assert whole - windowed == 2 * 2 * 32 * saved
+    wide = TransformerConfig(**sizes, attention_window=40)
+    assert forward_flops(wide, 11, 7) == whole
+
+
 def test_paper_flops_match_table_2():
     costs = {model: f"{paper_flops(**cost):.1e}" for model, cost in PAPER_COSTS.items()}
     assert costs == {"base": "3.3e+18", "big": "2.3e+19"}

@@ -9,14 +9,16 @@ const computed = new Map();
 function attend(kind, layer, head) {
   const name = `${kind} ${layer} ${head}`;
   if (computed.has(name)) return computed.get(name);
-  const { layers, hides_later } = data.kinds[kind];
+  const { layers, hides_later, reach } = data.kinds[kind];
   const [Q, K, V] = ["query", "key", "value"].map(
     (part) => matrices(layers[layer][part].values, layers[layer][part].shape)[head],
   );
   const scores = Q.times(K.transposed());
   const scaled = scores.map((score) => score / Math.sqrt(Q.columns));
+  const isHidden = (row, column) => (hides_later && column > row)
+    || (reach !== null && Math.abs(row - column) > reach);
   const masked = scaled.map(
-    (score, row, column) => (hides_later && column > row ? -Infinity : score),
+    (score, row, column) => (isHidden(row, column) ? -Infinity : score),
   );
   const weights = masked.softmax();
   const result = { Q, K, V, scores, scaled, masked, weights, output: weights.times(V) };

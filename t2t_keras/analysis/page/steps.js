@@ -1,7 +1,7 @@
 // Scaled dot-product attention of one head, step by step.
 
 function drawSteps() {
-  const { title, queries, keys, hides_later } = data.kinds[state.kind];
+  const { title, queries, keys, hides_later, reach } = data.kinds[state.kind];
   const { Q, K, V, scores, scaled, masked, weights, output } = attend(
     state.kind, state.layer, state.head,
   );
@@ -25,7 +25,10 @@ function drawSteps() {
   const pickKey = (row) => choose({ key: row });
   const score = scores.get(query, key);
   const isHidden = masked.get(query, key) === -Infinity;
-  const seen = hides_later ? query + 1 : keys.length;
+  const isMasked = hides_later || reach !== null;
+  const seen = keys.filter((_, i) => masked.get(query, i) !== -Infinity).length;
+  const visible = (hides_later ? "itself and the words before it" : "all words")
+    + (reach === null ? "" : ` that are at most ${reach} away`);
   const strongest = [...keys.keys()]
     .sort((a, b) => weights.get(query, b) - weights.get(query, a))
     .slice(0, 3)
@@ -42,10 +45,10 @@ function drawSteps() {
       `${format(score)} / √${Q.columns} = ${format(scaled.get(query, key))}. Without scaling, a large d_k leads to large scores, for which the softmax has very small gradients (section 3.2.1).`,
       [square("Q Kᵀ / √d_k", scaled)]],
     ["Mask",
-      hides_later
-        ? `A word sees itself and the words before it. Scores of later words (grey) are set to −∞. ${queryWord} sees ${seen} of ${keys.length}${isHidden ? `, and ${keyWord} is not among them` : ""}.`
+      isMasked
+        ? `A word sees ${visible}. Scores of ${reach === null ? "later" : "other"} words (grey) are set to −∞. ${queryWord} sees ${seen} of ${keys.length}${isHidden ? `, and ${keyWord} is not among them` : ""}.`
         : "This attention has no mask, because the whole source is known. (In a batch, padding is masked.)",
-      hides_later ? [square("masked", masked)] : []],
+      isMasked ? [square("masked", masked)] : []],
     ["Softmax: scores become weights",
       isHidden
         ? `exp(−∞) = 0: ${queryWord} does not attend to ${keyWord}.`
