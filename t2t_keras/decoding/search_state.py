@@ -37,7 +37,7 @@ class State(NamedTuple):
         seed: `[rows]` int32, the random seed of each.
         limit: `[rows]` int32, the maximum number of tokens of each, the end included.
         prefix: `[rows, prefix]` int32, what the outputs begin with, 0 for padding.
-        cache: Keys and values, as of `Ensemble.start`.
+        cache: Keys and values, as returned by `Ensemble.start`.
         ancestors: `[rows, beam, step * beam]` bool, the cached positions that each
             beam descends from.
         tokens: The tokens of the beams.
@@ -62,7 +62,7 @@ class State(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The results of the whole batch, as of `Hypotheses`.
+    """The results of the whole batch; see `Hypotheses`.
 
     Attributes:
         tokens: `[batch, beam, length]`.
@@ -118,8 +118,8 @@ def initial_state(
     Args:
         ensemble: The models.
         source: `[batch, source]` int32 ids.
-        limit: As of `State`.
-        prefix: As of `State`.
+        limit: See `State`.
+        prefix: See `State`.
         row_seeds: As `seed` of `State`. Default: the places in the batch.
         options: The search options.
         with_token_scores: Whether to keep the log-probability of each token.

@@ -152,7 +152,7 @@ def keep_finished(
         step: As elsewhere.
         state: The state.
         choice: The candidates.
-        tokens: Their tokens, as of `extend`.
+        tokens: Their tokens, from `extend`.
         options: The search options.
     """
     beam_size = options.beam_size
@@ -185,7 +185,7 @@ def keep_unfinished(
         state: The state before the step.
         scored: What the models said.
         choice: The candidates.
-        tokens: Their tokens, as of `extend`.
+        tokens: Their tokens, from `extend`.
         options: The search options.
     """
     is_live = state.log_probs > IMPOSSIBLE / 2
@@ -246,7 +246,7 @@ def record(state: State, results: Found, rows: tf.Tensor, found: Found) -> Found
 
     Args:
         state: The state of all rows.
-        results: The results of all rows, as of `results_of`.
+        results: The results of all rows, from `results_of`.
         rows: `[rows]` bool, which of them to write.
         found: The results of the batch so far.
     """

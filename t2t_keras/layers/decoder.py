@@ -33,8 +33,8 @@ class DecoderLayer(SublayeredLayer):
             axis is past + target.
         cross_attention_mask: Likewise; its last axis is the source.
         cache: For decoding in steps: `empty_cache`, or `cache` of an earlier result.
-        positions: As of `SelfAttention`.
-        key_positions: As of `SelfAttention`.
+        positions: See `SelfAttention`.
+        key_positions: See `SelfAttention`.
         return_attention_scores: Whether to return both attentions' weights too.
         training: Whether to apply dropout.
 
@@ -117,16 +117,16 @@ class Decoder(Stack):
 
     Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
-    Call arguments: as of `DecoderLayer`, without `key_positions`: the cache holds the
-    positions of the cached keys.
+    Call arguments: the same as those of `DecoderLayer`, without `key_positions`: the
+    cache holds the positions of the cached keys.
 
         positions: `[target]` integer, the position of each target token in its
             sequence. Tokens may be alternatives for one position, as in beam search.
             Default: they follow each other and the cached ones.
 
     Returns:
-        As of `DecoderLayer`; attention weights are a list of one `DecoderScores` a
-        layer, the cache is a `DecoderCache`.
+        The same as `DecoderLayer`; attention weights are a list of one `DecoderScores`
+        a layer, the cache is a `DecoderCache`.
     """
 
     layer_class = DecoderLayer

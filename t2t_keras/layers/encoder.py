@@ -78,8 +78,8 @@ class Encoder(Stack):
 
     Args: a `TransformerConfig`, or single fields of one (`Configured`).
 
-    Call arguments and returns: as of `EncoderLayer`; attention weights are a list of
-    one tensor a layer.
+    Call arguments and returns: the same as `EncoderLayer`; attention weights are a list
+    of one tensor a layer.
     """
 
     layer_class = EncoderLayer

@@ -69,7 +69,8 @@ class OutputProjection(NamedTuple):
         if self.bias is not None:
             label_bias = tf.cast(tf.gather(self.bias, labels), exact)
             parts += [tf.cast(self.bias, states.dtype), label_bias]
-        position = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
+        # As many labels as states, or this fails: nothing is broadcast.
+        position = tf.stack([tf.range(tf.shape(states)[0]), labels], axis=1)
 
         @tf.custom_gradient
         def log_partition(

@@ -133,6 +133,8 @@ class SelfAttention(Attention):
             for part, depth in zip(parts, depths, strict=True)
         )
         if cache is not None:
+            shape = (query.shape[0], self.num_heads, None, self.d_k)
+            check_shape(cache[0].shape, shape, self, "cache.key")
             key = tf.concat([cache[0], key], axis=2)
             value = tf.concat([cache[1], value], axis=2)
         is_full = return_attention_scores or cache is not None

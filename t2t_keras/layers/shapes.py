@@ -32,7 +32,7 @@ def require_shape(
 
     Args:
         x: Value of the argument.
-        expected: Expected shape. A size that is a tensor, as of `size_of`, is compared
+        expected: Expected shape. A size that is a tensor, from `size_of`, is compared
             when the graph runs (but not under XLA); it goes without `...`.
         layer: Layer that received `x`, for the message.
         argument: Name of the argument, for the message.

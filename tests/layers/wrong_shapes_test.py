@@ -365,6 +365,8 @@ def test_keys_of_another_batch_are_rejected():
         layer(PAIR[0], projected_memory=projected)
     decoder = built(stack(Decoder), *PAIR)
     cache = decoder.empty_cache(PAIR[1][:1])
+    with pytest.raises(ValueError, match=r"expects cache.key of shape \[2, 2, None, 4"):
+        decoder(PAIR[0], cache=cache)
     graph = tf.function(
         lambda x: decoder(x, cache=cache).output,
         input_signature=[tf.TensorSpec([None, None, 8])],

@@ -84,6 +84,16 @@ def test_output_projection_is_states_times_matrix_plus_bias():
     np.testing.assert_allclose(logits, states @ table.T + bias, atol=1e-12)
 
 
+def test_fused_loss_needs_a_label_for_each_state():
+    projection = OutputProjection(tf.ones([13, 6]))
+    for labels, states in (
+        (tf.constant([4]), tf.ones([9, 6])),
+        (tf.range(9), tf.ones([1, 6])),
+    ):
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=r"hape"):
+            projection.token_losses(labels, states, 0.1)
+
+
 def fused_losses(labels, states, table, smoothing):
     return OutputProjection(table).token_losses(labels, states, smoothing)
 
