@@ -89,8 +89,7 @@ def run() -> None:
         decoding.CHECKPOINT,
         decoding.DECODE_BATCH_TOKENS,
     ]
-    required = ["model_dir", "translations"]
-    stage.run(main, __name__, shared, required, process="decoding")
+    stage.run(main, __name__, shared, required=["model_dir", "translations"])
 
 
 if __name__ == "__main__":
