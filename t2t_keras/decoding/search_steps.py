@@ -23,7 +23,7 @@ from t2t_keras.decoding.token_history import (
     pad,
     select,
 )
-from t2t_keras.decoding.top_k import log_sum_exp, top_k
+from t2t_keras.decoding.top_k import top_k
 from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID
 
 
@@ -74,7 +74,9 @@ def score_next(ensemble: Ensemble, step: tf.Tensor, state: State) -> Scored:
     logits, cache = ensemble.step(previous, step, ancestors, state.cache)
     # Beam size 1 may lose the static size.
     logits = tf.ensure_shape(logits, [None, beam_size, ensemble.vocab_size])
-    return Scored(logits, log_sum_exp(logits), cache, ancestors)
+    # Not finite if a logit is not: a broken model shows here.
+    log_sum = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+    return Scored(logits, log_sum, cache, ancestors)
 
 
 def constrain(

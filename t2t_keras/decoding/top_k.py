@@ -1,4 +1,4 @@
-"""What a search asks of a row of logits: the greatest, and the sum of all."""
+"""The k largest numbers of a row, faster than TensorFlow's operation on a CPU."""
 
 import tensorflow as tf
 
@@ -43,21 +43,3 @@ def top_k(x: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     block = tf.gather(chosen, places // _BLOCK, batch_dims=1)
     places = tf.minimum(block * _BLOCK + places % _BLOCK, size - 1)
     return tf.reshape(greatest, result), tf.reshape(places, result)
-
-
-def log_sum_exp(x: tf.Tensor) -> tf.Tensor:
-    """Computes log(sum(exp(x))), as `tf.reduce_logsumexp`, in half its time on a CPU.
-
-    That writes its differences and their exponentials one after the other; a softmax
-    is one operation. The greatest share of it is at least 1 / size, and its logarithm
-    is as exact as any.
-
-    Args:
-        x: `[..., size]` float32.
-
-    Returns:
-        `[..., 1]` float32, not finite if x holds a NaN, an infinity, or nothing but
-        negative infinities.
-    """
-    greatest_share = tf.reduce_max(tf.nn.softmax(x), axis=-1, keepdims=True)
-    return tf.reduce_max(x, axis=-1, keepdims=True) - tf.math.log(greatest_share)

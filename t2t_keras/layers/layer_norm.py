@@ -12,10 +12,8 @@ from t2t_keras.layers.shapes import check_shape, require_shape
 class LayerNorm(keras.layers.LayerNormalization):
     """gamma (x - mean) / sqrt(variance + epsilon) + beta (Ba et al., 2016).
 
-    Keras's layer with a custom gradient for normalization over the last axis: the
-    gradient of Keras's separate operations passes over tensors of the size of x twice
-    as often. Sums are at least float32, except on a GPU that rounds the inputs of
-    products to TF32: the sums of the gradient are products.
+    Keras's layer with checked shapes and, for normalization over the last axis, fewer
+    passes over memory. Sums are computed in at least float32.
 
     Args: as of `keras.layers.LayerNormalization`, whose own computation is used for
         other axes than the last and for `rms_scaling`.
@@ -58,7 +56,10 @@ class LayerNorm(keras.layers.LayerNormalization):
         gamma = self.gamma if self.scale else tf.ones(inputs.shape[-1:], exact)
         beta = self.beta if self.center else tf.zeros(inputs.shape[-1:], exact)
         x, gamma, beta = (tf.cast(t, exact) for t in (inputs, gamma, beta))
-        return tf.cast(_normalize(x, gamma, beta, self.epsilon), self.compute_dtype)
+        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        unit = centred * tf.math.rsqrt(variance + self.epsilon)
+        return tf.cast(unit * gamma + beta, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of the output, which is that of the input."""
@@ -81,33 +82,3 @@ class LayerNorm(keras.layers.LayerNormalization):
             f"LayerNorm {self.name!r} normalizes over the axes {self.axis}, which must "
             f"exist and have known sizes. Received shape: {tuple(shape)}"
         )
-
-
-def _normalize(
-    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
-) -> tf.Tensor:
-    @tf.custom_gradient
-    def normalized(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
-        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-        scale = tf.math.rsqrt(variance + epsilon)
-        unit = centred * scale
-
-        def gradient(d_y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            # Sums are products with a vector, which pass over memory once and write
-            # nothing: [..., d_model] -> [positions, d_model]
-            size = x.shape[-1]
-            rows = tf.reshape(d_y, [-1, size])
-            unit_rows = tf.reshape(d_y * unit, [-1, size])
-            mean_of = tf.reshape(gamma / size, [size, 1])
-            sum_of = tf.ones([1, tf.shape(rows)[0]], d_y.dtype)
-            # What moves all of x alike, or stretches it, changes nothing.
-            moved = tf.reshape(tf.matmul(rows, mean_of), tf.shape(scale))
-            stretched = tf.reshape(tf.matmul(unit_rows, mean_of), tf.shape(scale))
-            d_x = scale * (d_y * gamma - moved - unit * stretched)
-            d_gamma, d_beta = tf.matmul(sum_of, unit_rows), tf.matmul(sum_of, rows)
-            return d_x, d_gamma[0], d_beta[0]
-
-        return unit * gamma + beta, gradient
-
-    return normalized(x, gamma, beta)

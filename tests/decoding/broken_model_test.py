@@ -167,7 +167,7 @@ def test_sums_tell_of_one_bad_number_and_places_exist(size, value):
     x = np.random.default_rng(0).normal(size=[3, 2, size]).astype(np.float32)
     x[0, 0, size // 2] = value
     x[1, 1] = value
-    sums = top_k_module.log_sum_exp(tf.constant(x)).numpy()[..., 0]
+    sums = tf.reduce_logsumexp(tf.constant(x), axis=-1).numpy()
     assert np.isfinite(sums).tolist() == [[False, True], [True, False], [True, True]]
     _, places = top_k_module.top_k(tf.constant(x), min(size, 9))
     assert places.numpy().min() >= 0

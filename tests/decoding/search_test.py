@@ -1,5 +1,6 @@
 """Beam search against a slow search in NumPy without a cache."""
 
+import gc
 import itertools
 import sys
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import reference
 import tensorflow as tf
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from t2t_keras import Transformer
 from t2t_keras.decoding import search_steps
@@ -428,6 +430,17 @@ def test_words_are_aligned_by_the_sum_of_their_tokens():
     # Source words: tokens 0; 1 and 2. Target words: tokens 0 and 1; 2.
     assert align_words(attention, [0, 1, 1], [0, 0, 1]) == [(1, 0), (1, 1)]
     assert align_words(np.zeros([0, 0]), [], []) == []
+
+
+def test_graphs_of_a_search_are_freed_with_it(model):
+    def alive():
+        gc.collect()
+        return sum(isinstance(each, FuncGraph) for each in gc.get_objects())
+
+    search(model, sources(seed=1), beam_size=2)
+    before = alive()
+    search(model, sources(seed=1), beam_size=2)
+    assert alive() <= before
 
 
 if __name__ == "__main__":
