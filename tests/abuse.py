@@ -1,4 +1,4 @@
-"""Requests that no server should have to bear, and what it should answer to each."""
+"""Malformed requests, and the right responses to them."""
 
 import http.client
 import json
@@ -26,16 +26,16 @@ OUTSIDE = (
     *("%252e%252e%252fdecoy", "decoy%00", "%c0%ae%c0%ae%c0%afdecoy", "\u2025/decoy"),
     *("....//decoy", "file:///etc/passwd", "~/decoy", "$HOME/decoy", "words;/../decoy"),
 )
-"""Names that would lead out of the models' directory if a path were made of them."""
+"""Names that would lead out of the models' directory if used as paths."""
 
 
 class RestCase(NamedTuple):
-    """A request by REST.
+    """A REST request.
 
     Attributes:
-        path: As it is sent.
-        body: Likewise.
-        right: The statuses that are right.
+        path: Path as sent.
+        body: Body as sent.
+        right: Right HTTP statuses.
     """
 
     path: str
@@ -47,8 +47,8 @@ class GrpcCase(NamedTuple):
     """A message for Predict.
 
     Attributes:
-        message: As it is sent.
-        right: The names of the codes that are right.
+        message: Message as sent.
+        right: Names of the right status codes.
     """
 
     message: bytes
@@ -56,7 +56,7 @@ class GrpcCase(NamedTuple):
 
 
 def rest_cases(model, number, seed=0):
-    """Returns malformed requests by REST to a model with the input `text`."""
+    """Returns malformed REST requests to a model with the input `text`."""
     rng = random.Random(seed)
     url = f"/v1/models/{model}:predict"
     good = json.dumps(GOOD).encode()
@@ -65,7 +65,7 @@ def rest_cases(model, number, seed=0):
         kind = rng.randrange(5)
         if kind == 0:
             return good[: rng.randrange(len(good))]
-        if kind == 1:  # A byte that no JSON begins with.
+        if kind == 1:  # A byte that JSON cannot start with.
             return bytes([rng.randrange(128, 256)]) + rng.randbytes(rng.randrange(300))
         if kind == 2:
             opened = rng.choice([b"[", b'{"instances":', b'{"a":'])
@@ -94,7 +94,7 @@ def rest_cases(model, number, seed=0):
             ]
         )
         body = {rng.choice(["instances", "inputs"]): value}
-        # Columns without rows are well-formed, and so are more than are asked for.
+        # Empty columns and unknown columns are well-formed.
         if value in ([], [[]], {"text": ["a"], "more": ["b"]}):
             body = {"instances": value}
         if rng.random() < 0.3:
@@ -169,7 +169,7 @@ def grpc_cases(model, number, seed=0):
         return wanted
 
     def claiming():
-        # Each is small, and all of them together take the whole memory.
+        # Each is small, but together they take the whole memory.
         wanted = shaped(4000)
         for number in range(2000):
             wanted.inputs[str(number)].CopyFrom(wanted.inputs["text"])
@@ -206,7 +206,7 @@ def grpc_cases(model, number, seed=0):
         )
         content = message.SerializeToString()
         if rng.random() < 0.25:
-            # A length that the message does not have: it cannot be parsed.
+            # A wrong length, so that the message cannot be parsed.
             content = b"\x0a\xff\x7f" + rng.randbytes(rng.randrange(99))
             right = invalid
         cases.append(GrpcCase(content, right))
@@ -218,7 +218,7 @@ def send_rest(server, case):
     host, port = server.url.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
     try:
-        # What http.client holds to be unfit for a path is what is to be sent.
+        # Sent by hand, since http.client rejects such paths.
         head = f"POST {case.path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         head += f"Content-Length: {len(case.body)}\r\n\r\n"
         connection.connect()
@@ -231,7 +231,7 @@ def send_rest(server, case):
 
 
 def send_grpc(channel, case):
-    """Sends bytes as a message; returns the name of the answer's code."""
+    """Sends bytes as a message; returns the name of the status code."""
     call = channel.unary_unary(
         PREDICT, lambda content: content, lambda content: content
     )
@@ -249,16 +249,16 @@ def open_socket(server):
 
 
 def vanish(server, content):
-    """Sends something and tears the connection down."""
+    """Sends bytes and resets the connection."""
     with open_socket(server) as connection:
         connection.sendall(content)
-        # Lingering for no time sends a reset.
+        # A linger time of 0 sends a reset.
         linger = struct.pack("ii", 1, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 def post(path, body, length=None):
-    """Returns the bytes of a request, whose length may be a lie."""
+    """Returns the bytes of a request, whose Content-Length may be wrong."""
     length = len(body) if length is None else length
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
     return head.encode() + body

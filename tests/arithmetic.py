@@ -1,4 +1,4 @@
-"""SavedModels that translate nothing, and can be held up, for tests of serving."""
+"""SavedModels of arithmetic that tests can block, for tests of serving."""
 
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
@@ -7,7 +7,7 @@ from t2t_keras.export.warmup import WARMUP_PATH
 
 
 class Arithmetic(tf.Module):
-    """A model of no translation, which a test can hold up."""
+    """A model of arithmetic that a test can block."""
 
     def __init__(self, factor):
         super().__init__()
@@ -23,7 +23,7 @@ class Arithmetic(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path")])
     def wait(self, path):
-        """Ends when there is a file."""
+        """Runs until a file exists."""
         tries = tf.constant(0)
         while tf.size(tf.io.matching_files(path)) == 0:
             tries += 1
@@ -36,7 +36,7 @@ class Arithmetic(tf.Module):
         ]
     )
     def announce(self, begun, path):
-        """Writes to a pipe, then waits for a file; closing the session ends it."""
+        """Writes to a pipe, then waits for a file; closing the session stops it."""
         tf.io.write_file(begun, "begun")
         return self.wait(path)
 
@@ -47,7 +47,7 @@ class Arithmetic(tf.Module):
         ]
     )
     def block(self, begun, path):
-        """Writes to a pipe, then reads from another one; nothing interrupts that."""
+        """Writes to a pipe, then reads from another one; cannot be interrupted."""
         with tf.control_dependencies([tf.io.write_file(begun, "begun")]):
             return {"content": tf.io.read_file(path)}
 
@@ -65,16 +65,16 @@ def write_arithmetic(path, factor, warm_up=None):
     """Writes a version.
 
     Args:
-        path: Its directory.
-        factor: What `serving_default` multiplies by.
-        warm_up: A signature and its inputs, to be run when the version is loaded.
+        path: Directory of the version.
+        factor: Factor of `serving_default`.
+        warm_up: Signature and inputs to run when the version is loaded.
     """
     module = Arithmetic(factor)
     signatures = {
         "serving_default": module.scale,
         **{n: getattr(module, n) for n in ("mean", "wait", "announce", "block", "add")},
     }
-    # Under another name first, or a server would see it half written.
+    # Written under another name, so that a server does not see it half-written.
     hidden = path.with_name(f".{path.name}")
     tf.saved_model.save(module, str(hidden), signatures=signatures)
     if warm_up:

@@ -1,4 +1,4 @@
-"""Chromium without a window, for tests of pages."""
+"""Headless Chromium for tests of pages."""
 
 import shutil
 
@@ -7,7 +7,7 @@ import pytest
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 
-# Seconds until what a page does not show counts as never shown.
+# Seconds until a test stops waiting for a page.
 PATIENCE = 120
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
@@ -18,7 +18,7 @@ needed = pytest.mark.skipif(
 
 
 def start():
-    """Returns a driver, which its user quits; its console's messages are kept."""
+    """Returns a driver that records console messages; the caller quits it."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for argument in (

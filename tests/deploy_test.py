@@ -1,4 +1,4 @@
-"""The files in deploy/ are what TensorFlow Serving takes, and agree with each other."""
+"""The files in deploy/ are valid for TensorFlow Serving and consistent."""
 
 import contextlib
 import http.server
@@ -22,8 +22,7 @@ DEPLOY = Path(__file__).parents[1] / "deploy"
 CONFIGS = ("models.config", "batching.config", "monitoring.config")
 MODEL = "translator"
 
-# Of the flags in tensorflow/serving, tensorflow_serving/model_servers/main.cc, those
-# that are used here.
+# The flags used here of tensorflow/serving, tensorflow_serving/model_servers/main.cc.
 FLAGS = {
     "port": int,
     "rest_api_port": int,
@@ -65,7 +64,7 @@ def compose():
 
 
 def manifests():
-    """Returns the objects in kubernetes.yaml by their kinds."""
+    """Returns the objects in kubernetes.yaml by kind."""
     documents = list(yaml.safe_load_all(read("kubernetes.yaml")))
     found = {document["kind"]: document for document in documents}
     assert len(found) == len(documents)
@@ -82,7 +81,7 @@ def container():
 
 
 def flags(words):
-    """Returns the flags of a command line by name, each of which is given once."""
+    """Returns the flags of a command line by name; each occurs once."""
     pairs = [re.fullmatch(r"--(\w+)=(.+)", word).groups() for word in words]
     assert len(dict(pairs)) == len(pairs)
     return dict(pairs)
@@ -103,13 +102,13 @@ def the_model(config):
     return model
 
 
-def test_the_newest_version_is_served():
+def test_newest_version_is_served():
     model = the_model(parsed(read("models.config"), "ModelServerConfig"))
     assert model.model_version_policy.latest.num_versions == 1
     assert not model.version_labels
 
 
-def test_the_example_of_labels_is_a_config():
+def test_label_example_is_a_valid_config():
     _, _, example = read("models.config").partition("# model_config_list {\n")
     text = re.sub("(?m)^# ?", "", f"# model_config_list {{\n{example}")
     model = the_model(parsed(text, "ModelServerConfig"))
@@ -119,14 +118,14 @@ def test_the_example_of_labels_is_a_config():
     )
 
 
-def test_the_policy_in_the_readme_is_one():
+def test_version_policy_in_readme_is_valid():
     (policy,) = re.findall(r"(?m)^model_version_policy .*$", read("README.md"))
     text = f"model_config_list {{ config {{ {policy} }} }}"
     (model,) = parsed(text, "ModelServerConfig").model_config_list.config
     assert list(model.model_version_policy.specific.versions) == [1]
 
 
-def test_batches_fit_the_processors_and_the_threads():
+def test_batching_matches_cpus_and_threads():
     parameters = batching()
     threads = parameters.num_batch_threads.value
     size = parameters.max_batch_size.value
@@ -142,13 +141,13 @@ def test_batches_fit_the_processors_and_the_threads():
     assert resources["limits"]["memory"] == memory.replace("g", "Gi")
     for given in all_flags().values():
         assert int(given["tensorflow_inter_op_parallelism"]) == threads
-        # What is left for each of the batches at once.
+        # One thread for each concurrent batch.
         assert int(given["tensorflow_intra_op_parallelism"]) == 1
         for name in ("grpc_max_threads", "rest_api_num_threads"):
             assert int(given[name]) == threads * size
 
 
-def test_metrics_are_read_where_they_are():
+def test_prometheus_scrapes_the_metrics_path():
     config = parsed(read("monitoring.config"), "MonitoringConfig").prometheus_config
     assert config.enable
     (job,) = yaml.safe_load(read("prometheus.yaml"))["scrape_configs"]
@@ -171,16 +170,16 @@ def test_metrics_are_read_where_they_are():
         ("model_config_list { config { labels: 1 } }", "ModelServerConfig"),
     ],
 )
-def test_a_wrong_field_would_be_found(text, message):
+def test_unknown_fields_are_rejected(text, message):
     with pytest.raises(text_format.ParseError):
         parsed(text, message)
 
 
-def test_the_config_map_holds_the_files():
+def test_config_map_contains_the_files():
     assert manifests()["ConfigMap"]["data"] == {name: read(name) for name in CONFIGS}
 
 
-def test_flags_are_known_and_of_their_type():
+def test_flags_exist_and_have_the_right_type():
     for place, given in all_flags().items():
         for name, value in given.items():
             assert name in FLAGS, f"{place}: --{name}"
@@ -197,7 +196,7 @@ def test_flags_are_known_and_of_their_type():
             assert name in FLAGS, f"README.md: --{name}"
 
 
-def test_both_places_give_the_same_flags():
+def test_compose_and_kubernetes_use_the_same_flags():
     by_place = all_flags()
     one, many = by_place["compose.yaml"], by_place["kubernetes.yaml"]
     assert many.pop("grpc_channel_arguments")
@@ -207,7 +206,7 @@ def test_both_places_give_the_same_flags():
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Returns a directory with what is mounted at /models."""
+    """Directory with the content of /models."""
     root = tmp_path_factory.mktemp("models")
     (root / MODEL).mkdir()
     exported.export(root / MODEL / "1", *exported.toy())
@@ -215,8 +214,8 @@ def models(tmp_path_factory):
 
 
 @pytest.mark.parametrize("place", ["compose.yaml", "kubernetes.yaml"])
-def test_t2t_serve_takes_the_command_line(models, tmp_path, place):
-    """Nothing but paths and ports is changed."""
+def test_t2t_serve_accepts_the_command_line(models, tmp_path, place):
+    """Only paths and ports are changed."""
     for name in CONFIGS:
         text = read(name).replace('"/models/', f'"{models}/')
         (tmp_path / name).write_text(text)
@@ -245,7 +244,7 @@ def test_t2t_serve_takes_the_command_line(models, tmp_path, place):
     assert any("thread_pool_name is ignored" in line for line in running.lines if line)
 
 
-def test_both_places_run_the_same_image():
+def test_compose_and_kubernetes_use_the_same_image():
     image = compose()["serving"]["image"]
     assert re.fullmatch(r"tensorflow/serving:\d+\.\d+\.\d+", image)
     assert container()["image"] == image
@@ -253,7 +252,7 @@ def test_both_places_run_the_same_image():
     assert re.search(r":v\d+\.\d+\.\d+$", compose()["prometheus"]["image"])
 
 
-def test_ports_agree():
+def test_ports_are_consistent():
     for given in all_flags().values():
         assert (given["port"], given["rest_api_port"]) == ("8500", "8501")
     assert compose()["serving"]["ports"] == [
@@ -278,7 +277,7 @@ def test_ports_agree():
     assert set(re.findall(r"http://localhost:(\d+)", readme)) == {"8501"}
 
 
-def test_what_the_flags_name_is_mounted():
+def test_paths_of_flags_are_mounted():
     mounts = {v["target"]: v for v in compose()["serving"]["volumes"]}
     assert all(mount["read_only"] for mount in mounts.values())
     assert mounts["/models"]["source"] == "./models"
@@ -312,27 +311,27 @@ def test_what_the_flags_name_is_mounted():
     assert (DEPLOY / config["source"]).is_file()
 
 
-def test_probes_ask_for_what_there_is():
+def test_probes_use_existing_ports_and_paths():
     ports = {port["name"] for port in container()["ports"]}
     readiness = container()["readinessProbe"]["httpGet"]
     assert readiness == {"path": f"/v1/models/{MODEL}", "port": "rest"}
     assert readiness["port"] in ports
-    # Whether there is a model must not start the process again.
+    # A missing model must not restart the process.
     for name in ("startupProbe", "livenessProbe"):
         assert "httpGet" not in container()[name]
         assert container()[name]["tcpSocket"]["port"] in ports
     startup = container()["startupProbe"]
-    # Five more tries, a minute apart, are the server's own before it gives up.
+    # The server itself retries five times, a minute apart.
     assert startup["periodSeconds"] * startup["failureThreshold"] > 2 * 6 * 60
 
 
-def test_requests_end_before_a_pod_does():
+def test_requests_finish_before_a_pod_stops():
     given = all_flags()["kubernetes.yaml"]
     name, age = given["grpc_channel_arguments"].split("=")
     assert name == "grpc.max_connection_age_ms"
     command, seconds = container()["lifecycle"]["preStop"]["exec"]["command"]
     assert command == "sleep"
-    # gRPC varies the age by a tenth.
+    # gRPC adds a jitter of 10% to the age.
     assert int(seconds) > 1.1 * int(age) / 1000
     request = int(given["rest_api_timeout_in_ms"]) / 1000
     assert pod()["terminationGracePeriodSeconds"] > int(seconds) + request
@@ -340,7 +339,7 @@ def test_requests_end_before_a_pod_does():
     assert "init" not in compose()["serving"]
 
 
-def test_objects_of_the_manifest_find_each_other():
+def test_selectors_of_the_manifest_match():
     found = manifests()
     deployment = found["Deployment"]["spec"]
     labels = deployment["template"]["metadata"]["labels"]
@@ -359,7 +358,7 @@ def test_objects_of_the_manifest_find_each_other():
     assert not any("namespace" in document["metadata"] for document in found.values())
 
 
-def test_containers_may_do_little():
+def test_containers_have_minimal_privileges():
     for service in compose().values():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
@@ -378,11 +377,13 @@ def test_containers_may_do_little():
 
 
 @contextlib.contextmanager
-def stand_in(state):
-    """Answers as a model server does that has one version. Yields the port."""
+def fake_status_server(state):
+    """Serves the status of a model with one version. Yields the port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"  # So it closes only when it is told to.
+        protocol_version = (
+            "HTTP/1.1"  # Keeps the connection open until the client closes it.
+        )
 
         def do_GET(self):
             known = self.path == f"/v1/models/{MODEL}"
@@ -408,7 +409,7 @@ def stand_in(state):
 
 
 def health(port):
-    """Runs the health check's command on another port."""
+    """Runs the health check's command with another port."""
     kind, *words = compose()["serving"]["healthcheck"]["test"]
     assert kind == "CMD"
     assert "$" not in words[-1]  # Compose would replace it.
@@ -420,15 +421,15 @@ def health(port):
     ).returncode
 
 
-def test_the_health_check_tells_a_loaded_model():
-    with stand_in(b"AVAILABLE") as port:
+def test_health_check_detects_a_loaded_model():
+    with fake_status_server(b"AVAILABLE") as port:
         assert health(port) == 0
-    assert health(port) != 0  # Nobody listens there any more.
-    with stand_in(b"LOADING") as port:
+    assert health(port) != 0  # Nothing listens there any more.
+    with fake_status_server(b"LOADING") as port:
         assert health(port) != 0
 
 
-def test_ssl_config_is_made_of_the_files_themselves(tmp_path):
+def test_ssl_config_commands_include_file_contents(tmp_path):
     (commands,) = re.findall(r"(?s)```sh\n(.*?)```", read("README.md"))
     pems = {
         name: f"-----BEGIN {name}-----\nab+/cd==\n-----END {name}-----\n"
@@ -445,7 +446,7 @@ def test_ssl_config_is_made_of_the_files_themselves(tmp_path):
     assert fields <= set(re.findall(r"`(\w+)[`:]", read("README.md")))
 
 
-def test_no_key_and_no_model_is_put_under_version_control():
+def test_keys_and_models_are_ignored_by_git():
     ignored = read(".gitignore").split()
     assert {"/models/", "/ssl.config", "*.pem"} <= set(ignored)
 

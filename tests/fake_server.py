@@ -59,7 +59,7 @@ class Model:
             self.asked.append((*spec, signature, texts))
             failure = self.failures.pop(0) if self.failures else None
         if self.token and authorization != f"Bearer {self.token}":
-            raise Refused("UNAUTHENTICATED", "A valid API token is needed.")
+            raise Refused("UNAUTHENTICATED", "A valid API token is required.")
         if failure:
             raise Refused(failure, f"as asked for: {failure}")
         if spec[0] != "upper":

@@ -1,4 +1,4 @@
-"""The HTTP server below the REST API, in this process, for tests of serving."""
+"""The HTTP server of the REST API, in this process, for tests of serving."""
 
 import asyncio
 import contextlib
@@ -7,17 +7,17 @@ import command
 
 from t2t_keras.server.http_server import HttpServer, listen
 
-WAIT = 60  # Seconds until a test that hangs fails.
+WAIT = 60  # Seconds until a hanging test fails.
 REQUEST = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"
 
 
 @contextlib.asynccontextmanager
 async def serving(app=None, max_connections=100, **tls):
-    """Serves an application: by default one that answers by the path, when it may.
+    """Serves an application; the default one returns the request's path on a signal.
 
     Yields:
-        The server, its port, an event when a request has come whole, and the one that
-        lets it be answered.
+        The server, its port, an event set when a request has arrived, and the event
+        that lets the application respond.
     """
     (port,) = command.free_ports(1)
     come, may_answer = asyncio.Event(), asyncio.Event()

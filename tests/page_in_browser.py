@@ -1,6 +1,6 @@
 """The translation page in a browser, for tests.
 
-A test module that says `pytest_plugins = [page_in_browser.__name__]` has the fixtures.
+A test module with `pytest_plugins = [page_in_browser.__name__]` has the fixtures.
 PYTEST_DONT_REWRITE: it imports names of this module before pytest sees it.
 """
 
@@ -19,7 +19,7 @@ class Page:
     """The page in the browser.
 
     Attributes:
-        statuses: What answers other than 200 the test is about.
+        statuses: Expected HTTP statuses other than 200.
     """
 
     def __init__(self, driver, stub):
@@ -61,12 +61,12 @@ class Page:
         self.wait(lambda: self.texts(selector) == list(texts))
 
     def ready(self):
-        """Waits for the models and their version."""
+        """Waits until the models and their version are shown."""
         self.wait(lambda: self.texts("#version") != [""])
         return self
 
     def write(self, *lines):
-        # As typed, but in no time.
+        # Like typing, but instantly.
         self.run(
             "const text = arguments[0]; text.value = arguments[1];"
             "text.dispatchEvent(new Event('input', { bubbles: true }))",
@@ -75,13 +75,13 @@ class Page:
         )
 
     def translate(self, *lines):
-        """Translates, and waits for the answer."""
+        """Translates, and waits for the result."""
         self.write(*lines)
         self.find("#translate").click()
         self.wait_idle()
 
     def translate_and_align(self, *lines):
-        """Translates, and waits for the words of every translation that is shown."""
+        """Translates, and waits for the words of every visible translation."""
         self.translate(*lines)
         shown = ".best:has(+ .facts button), details[open] .alternative"
         unaligned = (
@@ -97,13 +97,13 @@ class Page:
         return self.driver.switch_to.active_element
 
     def press(self, *keys):
-        """Presses a key after the other, and returns the focused element's text."""
+        """Presses keys one by one; returns the focused element's text."""
         for key in keys:
             self.focused().send_keys(key)
         return self.focused().text
 
     def weights(self, selector):
-        """Returns how strongly each word is marked, by its background's opacity."""
+        """Returns the highlight strength of each word: its background's opacity."""
         return self.run(
             """return [...document.querySelectorAll(arguments[0])].map((word) => {
                  const color = getComputedStyle(word).backgroundColor;
@@ -118,7 +118,7 @@ class Page:
 
     @contextlib.contextmanager
     def phone(self, width=360, height=740, touch=True):
-        """Shows the page as a phone of a width does."""
+        """Emulates a phone of the given size."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
         command = self.driver.execute_cdp_cmd
         command("Emulation.setDeviceMetricsOverride", {**metrics, "mobile": touch})
@@ -130,7 +130,7 @@ class Page:
             command("Emulation.clearDeviceMetricsOverride", {})
 
     def check(self):
-        """Nothing went outside, and the console has no errors."""
+        """Checks for requests to other servers and for console errors."""
         urls = self.run(
             "return performance.getEntries().map((entry) => entry.name)"
             ".filter((name) => name.includes(':'))"

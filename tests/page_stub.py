@@ -1,4 +1,4 @@
-"""A server that the translation page takes for the real one, for tests."""
+"""A fake model server for tests of the translation page."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from t2t_keras.server.translate_page import translate_page
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 ABSENT = -1e9
 
-# Of each sentence: hypotheses and scores; others are translated to themselves.
+# Hypotheses and scores by sentence; other sentences are translated to capitals.
 TRANSLATIONS = {
     "Hello little world": (
         ["Hallo kleine Welt", "Hallo Welt", ""],
@@ -25,7 +25,7 @@ TRANSLATIONS = {
     "\u200b": (["", ""], [0.0, 0.0]),
 }
 STATUS = {"cut": "too_long", "\u200b": "empty"}
-# What `align` says of a sentence and its translation.
+# Outputs of `align` by sentence and translation.
 ALIGNMENTS = {
     ("Hello little world", "Hallo kleine Welt"): {
         "source": (["▁Hel", "lo", "▁little", "▁world"], [0, 0, 1, 2]),
@@ -54,7 +54,7 @@ ALIGNMENTS = {
 
 
 def by_words(source, target):
-    """Aligns what has no alignment above, a token a word, all alike."""
+    """Returns a uniform alignment with one token per word."""
     words = {"source": source.split(), "target": target.split()}
     sides = {
         side: ([f"▁{word}" for word in texts], list(range(len(texts))))
@@ -112,19 +112,19 @@ SIGNATURES = {
 
 
 class Stub(ThreadingHTTPServer):
-    """What the page needs of the server, and what may go wrong with it.
+    """A fake model server that can fail in the ways that a test asks for.
 
     Attributes:
-        models: By name the signatures of each.
-        version: What is said to be served; None for no version at all.
-        about: What the server tells of each model.
-        max_rows: What the page is told of the server's limits, as
-        max_bytes: is.
-        token: What requests have to carry.
+        models: Signatures by model name.
+        version: Served version of all models; None for none.
+        about: Description of all models at `/about`.
+        max_rows: Maximum number of rows of a request.
+        max_bytes: Maximum size of a request's body in bytes.
+        token: API token that requests must carry.
         failure: Called with the texts and the signature of a prediction; returns its
             status, JSON and headers, or None for what is right.
-        answering: Set while the sentence "slow" is answered at once.
-        entered: Set once that sentence has come.
+        answering: The sentence "slow" is answered once this event is set.
+        entered: Set when the sentence "slow" has arrived.
         requests: The method, path and body of each request.
     """
 
@@ -146,7 +146,7 @@ class Stub(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/"
 
     def handle_error(self, request, client_address):
-        """Says nothing: the page gives requests up."""
+        """Ignores disconnects: the page cancels requests."""
 
     def bodies(self, signature):
         """Returns the inputs of the predictions with a signature."""
@@ -156,13 +156,13 @@ class Stub(ThreadingHTTPServer):
         ]
 
     def fail(self, status, message="what the server said", **headers):
-        """Has all predictions fail."""
+        """Makes all predictions fail."""
         self.failure = lambda *_: (status, {"error": message}, headers)
 
     def reply(self, method, path, body, authorization):
-        """Returns the status, the JSON and more headers of an answer."""
+        """Returns the status, the JSON and additional headers of a response."""
         if self.token and authorization != f"Bearer {self.token}":
-            return 401, {"error": "A valid API token is needed."}, {}
+            return 401, {"error": "A valid API token is required."}, {}
         if (method, path) == ("GET", "/v1/models"):
             return 200, {"models": list(self.models)}, {}
         name, _, verb = path.removeprefix("/v1/models/").partition(":")
@@ -191,7 +191,11 @@ class Stub(ThreadingHTTPServer):
         if signature not in self.models[name]:
             return 400, {"error": f"No signature {signature}"}, {}
         if len(texts) > self.max_rows:
-            return 400, {"error": f"A request has at most {self.max_rows} rows."}, {}
+            return (
+                400,
+                {"error": f"A request may have at most {self.max_rows} rows."},
+                {},
+            )
         failure = self.failure(texts, signature)
         return failure or (
             200,
@@ -223,7 +227,7 @@ class Stub(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     def log_message(self, *arguments):
-        """Says nothing."""
+        """Does not log."""
 
     def do_GET(self):
         if self.path == "/":

@@ -1,4 +1,4 @@
-"""A registry of models in this process, for tests of serving."""
+"""A model registry in this process, for tests of serving."""
 
 import contextlib
 import shutil
@@ -11,24 +11,24 @@ from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 from t2t_keras.server.prometheus import Metrics
 from t2t_keras.server.registry import Registry
 
-WAIT = 120  # Seconds until a test that hangs fails.
+WAIT = 120  # Seconds until a hanging test fails.
 
 
 class Log:
-    """What is reported."""
+    """Log of reported lines."""
 
     def __init__(self):
         self.lines = []
-        self._said = threading.Condition()
+        self._changed = threading.Condition()
 
     def __call__(self, line):
-        with self._said:
+        with self._changed:
             self.lines.append(line)
-            self._said.notify_all()
+            self._changed.notify_all()
 
     def wait_for(self, text):
-        with self._said:
-            assert self._said.wait_for(
+        with self._changed:
+            assert self._changed.wait_for(
                 lambda: any(text in line for line in self.lines), WAIT
             ), self.lines
 
@@ -37,7 +37,7 @@ class Log:
 
 
 def config_of(**base_paths):
-    """Returns a configuration of models, each with its base path."""
+    """Returns a configuration of models with their base paths."""
     config = ModelServerConfig()
     for name, path in base_paths.items():
         config.model_config_list.config.add(name=name, base_path=str(path))
@@ -46,7 +46,7 @@ def config_of(**base_paths):
 
 @contextlib.contextmanager
 def registry_of(config, **options):
-    """Runs a registry; it and its log are what the block is given."""
+    """Runs a registry. Yields it and its log."""
     log = Log()
     running = Registry(config, Metrics(), 0.02, report=log, **options)
     running.loaded = running.start()
@@ -57,7 +57,7 @@ def registry_of(config, **options):
 
 
 def factor(registry, name, label=""):
-    """Returns what a model of `arithmetic` multiplies by, by a request."""
+    """Returns the factor of a model of `arithmetic`, found by a request."""
     version, model = registry.acquire(ModelSpec(name=name, version_label=label or None))
     try:
         x = {"x": np.array([1], np.float32)}
@@ -67,13 +67,13 @@ def factor(registry, name, label=""):
 
 
 def add_version(versions, base, number, of):
-    """Adds a version to a base path, whole at once.
+    """Adds a version to a base path atomically.
 
     Args:
-        versions: Directory of versions to copy.
-        base: The base path; it is made.
-        number: What the version is called.
-        of: The one to copy.
+        versions: Directory of the versions to copy.
+        base: Base path; created if it does not exist.
+        number: Number of the new version.
+        of: Number of the version to copy.
     """
     base.mkdir(exist_ok=True)
     shutil.copytree(versions / str(of), base / f".{number}")

@@ -1,4 +1,4 @@
-"""A model server as a process of its own, for tests."""
+"""A model server in a separate process, for tests."""
 
 import contextlib
 import json
@@ -24,17 +24,17 @@ class Server:
     """A running `t2t-serve`.
 
     Attributes:
-        port: Of gRPC.
-        url: Of REST, without a slash at its end.
+        port: gRPC port.
+        url: REST URL without a trailing slash.
         process: The process.
-        lines: What it has said on standard error so far.
+        lines: Lines on standard error so far.
     """
 
     def __init__(self, *arguments, scheme="http", under=()):
         self.port, rest_port = command.free_ports(2)
         self.url = f"{scheme}://127.0.0.1:{rest_port}"
         self.lines = []
-        self._said = threading.Condition()
+        self._changed = threading.Condition()
         self.process = subprocess.Popen(
             [
                 *(*under, sys.executable, "-m", "t2t_keras.pipelines.serve"),
@@ -51,17 +51,17 @@ class Server:
 
     def _read(self):
         for line in self.process.stderr:
-            with self._said:
+            with self._changed:
                 self.lines.append(line.rstrip())
-                self._said.notify_all()
-        with self._said:
+                self._changed.notify_all()
+        with self._changed:
             self.lines.append(None)
-            self._said.notify_all()
+            self._changed.notify_all()
 
     def wait_for(self, text, seconds=120):
-        """Waits until the server says something."""
-        with self._said:
-            assert self._said.wait_for(
+        """Waits until a line of the log contains a text."""
+        with self._changed:
+            assert self._changed.wait_for(
                 lambda: None in self.lines or any(text in line for line in self.lines),
                 seconds,
             ), self.lines
@@ -73,7 +73,7 @@ class Server:
         return self.process.wait(seconds)
 
     def get(self, path, body=None, headers=None, **options):
-        """Sends a request by REST; returns the status and the JSON or text."""
+        """Sends a REST request; returns the status and the JSON or text."""
         request = urllib.request.Request(
             self.url + path,
             data=body if body is None or isinstance(body, bytes) else dump(body),
@@ -106,7 +106,7 @@ def parsed(content):
 
 @contextlib.contextmanager
 def server(*arguments, **options):
-    """Runs a server until the block ends; it is ready when the block begins."""
+    """Runs a server until the block ends; it is ready when the block starts."""
     running = Server(*arguments, **options)
     try:
         running.wait_for("REST and page")
@@ -127,7 +127,7 @@ def model_service(channel):
 
 
 def predict_request(name="", signature="", outputs=(), **inputs):
-    """Returns a PredictRequest of the given inputs."""
+    """Returns a PredictRequest with the given inputs."""
     request = predict_pb2.PredictRequest(output_filter=outputs)
     request.model_spec.name = name
     request.model_spec.signature_name = signature

@@ -17,8 +17,8 @@ from t2t_keras.client.answers import RequestError, read_answer
 from t2t_keras.decoding.translator import Translation, windows
 from t2t_keras.errors import UserError
 
-MOST_RETRIES = 4
-MOST_BACKOFF = 10.0
+MAX_RETRIES = 4
+MAX_BACKOFF = 10.0
 """Seconds. A longer Retry-After of the server is honored."""
 
 _MIN_BACKOFF = 0.01
@@ -77,7 +77,7 @@ class Client(abc.ABC):
         label: Label of a version; excludes `version`. Default none.
         timeout: Seconds for a request including all its retries. Default 60.
         retries: Maximum number of retries if no server is reached or the server is
-            busy, at most `MOST_RETRIES`. Default 4.
+            busy, at most `MAX_RETRIES`. Default 4.
         backoff: Seconds before the first retry; doubles with each further retry, with
             a jitter of 20%. Default 0.5.
         tls: Whether to encrypt the connection. Always on if one of the following files
@@ -102,7 +102,7 @@ class Client(abc.ABC):
         version: int | None = None,
         label: str | None = None,
         timeout: float = 60.0,
-        retries: int = MOST_RETRIES,
+        retries: int = MAX_RETRIES,
         backoff: float = 0.5,
         tls: bool = False,
         ca_file: str | None = None,
@@ -134,8 +134,8 @@ class Client(abc.ABC):
             raise UserError(
                 f"backoff must be at least {_MIN_BACKOFF} s. Received: {backoff}"
             )
-        if not 0 <= retries <= MOST_RETRIES:
-            raise UserError(f"retries must be 0 to {MOST_RETRIES}. Received: {retries}")
+        if not 0 <= retries <= MAX_RETRIES:
+            raise UserError(f"retries must be 0 to {MAX_RETRIES}. Received: {retries}")
         if bool(certificate_file) != bool(key_file):
             raise UserError(
                 "A client certificate and its key must be given together. Received: "
@@ -200,7 +200,7 @@ class Client(abc.ABC):
             attempt += 1
             seconds = failure.retry_after
             if seconds is None:
-                seconds = min(self.backoff * 2 ** (attempt - 1), MOST_BACKOFF)
+                seconds = min(self.backoff * 2 ** (attempt - 1), MAX_BACKOFF)
                 seconds *= random.uniform(0.8, 1.2)
             if time.monotonic() + seconds >= ends:
                 raise failure.at_deadline(attempt)

@@ -1,4 +1,4 @@
-"""A local model server; its packages come with the extra `server`."""
+"""A local model server; it requires the extra `server`."""
 
 from t2t_keras.extras import require_extra
 

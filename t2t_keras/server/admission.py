@@ -1,4 +1,4 @@
-"""What the server takes on at once: requests, and bytes held for them."""
+"""Admission control: limits on concurrent requests and on the bytes they hold."""
 
 import contextlib
 import math
@@ -12,21 +12,21 @@ from t2t_keras.server.offload import LARGE, SMALL
 from t2t_keras.server.serving_errors import ServingError
 
 Hold = Callable[[int], None]
-"""Adds bytes to those that a request holds.
+"""Adds a number of bytes to those that a request holds.
 
 Raises:
-    ServingError: If all requests together hold too many.
+    ServingError: If all requests together hold too many bytes.
 """
 
 
 class Admission:
-    """Counts requests and the bytes of their messages, tensors and answers.
+    """Counts requests and the bytes of their messages, tensors and responses.
 
     Args:
-        max_requests: The most requests at once; more are refused.
-        max_bytes: The most bytes that they may hold together. Those of a request that
-            holds less than 16 KiB are not counted: their number is limited.
-        room: Returns how many bytes the process may still take. Default any number.
+        max_requests: Maximum number of concurrent requests; more are rejected.
+        max_bytes: Maximum number of bytes that all requests hold together. Requests
+            that hold less than 16 KiB do not count: `max_requests` limits them.
+        room: Returns how many more bytes the process may allocate. Default no limit.
     """
 
     def __init__(
@@ -43,17 +43,17 @@ class Admission:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[Hold]:
-        """Counts a request that has come whole, until it is answered.
+        """Counts a fully received request until it is answered.
 
         Yields:
-            What counts bytes that are held for it.
+            Function that counts bytes held for the request.
 
         Raises:
-            ServingError: If there are too many.
+            ServingError: If there are too many requests.
         """
         if self._requests >= self.max_requests:
             requests = counted(self.max_requests, "request")
-            raise _exhausted(f"More than {requests} at once")
+            raise _exhausted(f"More than {requests} at a time")
         self._requests += 1
         try:
             with self.bytes() as hold:
@@ -66,7 +66,7 @@ class Admission:
         """Counts bytes that are held until the block ends.
 
         Yields:
-            What adds to them.
+            Function that adds to the held bytes.
         """
         held = 0
 
@@ -91,19 +91,19 @@ class Admission:
                 self._bytes -= held
 
     def check_reading(self, size: int) -> None:
-        """Holds what it takes to read a large message to the memory that is left.
+        """Checks that the remaining memory is enough to parse a large message.
 
-        To be called just before, by the only thread that reads large ones.
+        Call it right before parsing, from the only thread that parses large messages.
 
         Args:
-            size: Bytes of the message.
+            size: Size of the message in bytes.
 
         Raises:
-            ServingError: If there is too little.
+            ServingError: If there is too little memory.
         """
         if size >= LARGE and self._room() < READING * size:
             raise _exhausted(
-                f"The server has too little memory left to read {size:,} bytes"
+                f"The server has too little memory left to parse {size:,} bytes"
             )
 
 

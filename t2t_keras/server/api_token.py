@@ -1,17 +1,17 @@
-"""The API token that a server may demand."""
+"""API token authentication."""
 
 import hmac
 
 
 def is_authorized(header: str | bytes | None, token: str) -> bool:
-    """Tells whether a request carries the token, in the same time whatever it carries.
+    """Returns whether a request carries the token, compared in constant time.
 
     Args:
-        header: Its `authorization`, which should be "Bearer TOKEN".
-        token: The token.
+        header: The request's `authorization` header, expected to be "Bearer TOKEN".
+        token: The API token.
     """
     sent = header.encode("utf-8", "replace") if isinstance(header, str) else header
-    # The name of a scheme may be written in any case (RFC 9110, section 11.1).
+    # The scheme is case-insensitive (RFC 9110, section 11.1).
     scheme, _, credentials = (sent or b"").partition(b" ")
     is_bearer = scheme.lower() == b"bearer"
     is_token = hmac.compare_digest(credentials.strip(b" "), token.encode())

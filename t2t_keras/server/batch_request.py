@@ -1,4 +1,4 @@
-"""A request to a batch: which of its rows have been given away, and what came back."""
+"""A request in the batcher: its rows that wait and the outputs of the others."""
 
 import contextlib
 import math
@@ -15,14 +15,14 @@ from t2t_keras.server.serving_errors import too_large_answer
 
 
 class Rows(NamedTuple):
-    """What is known of the rows of a request that may share a batch.
+    """Properties of the rows of a request that may share a batch.
 
     Attributes:
-        lengths: What each takes of a batch's length, `[rows]`.
-        padding: What the outputs are padded with, by name, where rows of different
-            batches differ in shape; None if the request may not be divided.
-        same_as: For each row the first equal one, `[rows]`, where equal rows have equal
-            outputs: they are computed once. None if they may differ.
+        lengths: Length of each row, `[rows]`; counts towards a batch's maximum length.
+        padding: Padding values by output name, for outputs whose shapes differ between
+            batches; None if the request must not be split.
+        same_as: Index of the first equal row for each row, `[rows]`, so that duplicates
+            are computed once; None if equal rows may have different outputs.
     """
 
     lengths: np.ndarray
@@ -31,12 +31,12 @@ class Rows(NamedTuple):
 
 
 class RequestPart(NamedTuple):
-    """Some rows of a request, for one batch.
+    """Rows of a request that go into one batch.
 
     Attributes:
-        request: Whose they are.
-        rows: Their places in the request, `[rows]`.
-        inputs: What they are.
+        request: Request of the rows.
+        rows: Indices of the rows in the request, `[rows]`.
+        inputs: Inputs of the rows by name.
     """
 
     request: "BatchRequest"
@@ -47,21 +47,23 @@ class RequestPart(NamedTuple):
 class BatchRequest:
     """A request that waits for its batches.
 
-    It can be divided where the rows of its outputs do not depend on each other. Its
+    A request can be split into several batches if its output rows are independent. Its
     longest rows go first, so that each batch has rows of similar length.
 
     Args:
-        inputs: Arrays, of one and the same first axis where it may share a batch.
-        rows: What is known of its rows; None if it may not share a batch.
-        deadline: When its answer is not wanted any more, as of `time.monotonic`.
-        max_answer_bytes: The most bytes of its outputs.
+        inputs: Arrays by name, with equal first dimensions if the request may share a
+            batch.
+        rows: Properties of the rows; None if the request must not share a batch.
+        deadline: Time after which nobody waits for the result, on the clock of
+            `time.monotonic`.
+        max_answer_bytes: Maximum size of the outputs in bytes.
 
     Attributes:
-        future: The outputs to come. It can be cancelled until they are there.
-        enqueued: When it came, as of `time.monotonic`.
-        deadline: As given.
-        rows: How many are computed; 1 for a request that is not one of rows.
-        left: How many of them have not been given to a batch.
+        future: Future outputs. It can be cancelled until they are complete.
+        enqueued: Time of arrival, on the clock of `time.monotonic`.
+        deadline: The argument.
+        rows: Number of rows to compute; 1 for a request without rows.
+        left: Number of rows that no batch has taken yet.
     """
 
     def __init__(
@@ -96,20 +98,20 @@ class BatchRequest:
 
     @property
     def length(self) -> int:
-        """The length of the longest row that is left."""
+        """Length of the longest row that no batch has taken yet."""
         return int(self._lengths[self.rows - self.left])
 
     @property
     def is_begun(self) -> bool:
-        """Whether some of its rows have been given to a batch."""
+        """Whether a batch has taken some of the rows."""
         return self.left < self.rows
 
     def take(self, room: int, is_first: bool) -> RequestPart | None:
-        """Gives rows to a batch: all that are left, or as many as there is room for.
+        """Takes rows for a batch: all remaining rows, or as many as fit.
 
         Args:
-            room: How many rows the batch has room for.
-            is_first: Whether it is empty. Otherwise nothing is divided.
+            room: Number of rows that fit into the batch.
+            is_first: Whether the batch is empty. Otherwise the request is not split.
 
         Returns:
             The rows; None if the request has to wait for the next batch.
@@ -126,7 +128,7 @@ class BatchRequest:
         return RequestPart(self, rows, inputs)
 
     def add(self, part: RequestPart, outputs: Arrays) -> None:
-        """Takes the outputs of a part; the last one completes the answer."""
+        """Adds the outputs of a part; the last part completes the result."""
         size = bytes_of(outputs)
         if self._copies is not None:
             size = size * np.isin(self._copies, part.rows).sum() // len(part.rows)
@@ -137,29 +139,29 @@ class BatchRequest:
         if self._max_answer_bytes is not None and self._bytes > self._max_answer_bytes:
             self.fail(too_large_answer(self._max_answer_bytes))
         elif not missing:
-            outputs = _together(self._answered, self.rows, self._padding or {})
+            outputs = _merge(self._answered, self.rows, self._padding or {})
             if self._copies is not None:
                 outputs = {name: array[self._copies] for name, array in outputs.items()}
-            # Whoever asked may have gone away.
+            # The client may have cancelled the request.
             with contextlib.suppress(InvalidStateError):
                 self.future.set_result(outputs)
 
     def fail(self, error: Exception) -> None:
-        """Ends the request without an answer, unless it has ended."""
+        """Fails the request, unless it is already complete."""
         with contextlib.suppress(InvalidStateError):
-            # Its traceback refers to the inputs, and they would stay in memory.
+            # The traceback would keep the inputs in memory.
             self.future.set_exception(error.with_traceback(None))
 
 
-def _together(
+def _merge(
     parts: list[tuple[np.ndarray, Arrays]], rows: int, padding: Mapping[str, Any]
 ) -> Arrays:
-    """Puts the outputs of parts in the order of the request's rows.
+    """Merges the outputs of parts in the order of the request's rows.
 
     Args:
-        parts: Places of rows, and their outputs.
-        rows: How many rows there are.
-        padding: What to fill up with, by name.
+        parts: Row indices and outputs of each part.
+        rows: Number of rows of the request.
+        padding: Padding values by output name.
     """
     if len(parts) == 1:
         return parts[0][1]
@@ -168,18 +170,18 @@ def _together(
         shapes = [part[name].shape[1:] for _, part in parts]
         shape = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
         array = np.full((rows, *shape), padding.get(name, 0), parts[0][1][name].dtype)
-        for places, part in parts:
+        for indices, part in parts:
             inside: tuple[Any, ...] = tuple(map(slice, part[name].shape[1:]))
-            array[(places, *inside)] = part[name]
+            array[(indices, *inside)] = part[name]
         outputs[name] = array
     return outputs
 
 
 def equal_rows(inputs: Arrays) -> np.ndarray:
-    """Returns for each row the first one that is equal, `[rows]`.
+    """Returns the index of the first equal row for each row, `[rows]`.
 
     Args:
-        inputs: Arrays of one and the same first axis.
+        inputs: Arrays by name, with equal first dimensions.
     """
     firsts: dict[Any, int] = {}
     columns = [

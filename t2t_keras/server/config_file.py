@@ -1,4 +1,4 @@
-"""A file of models that is read again while the server runs."""
+"""Model configuration file that is reloaded while the server runs."""
 
 import threading
 import time
@@ -15,14 +15,14 @@ from t2t_keras.server.serving_errors import ServingError
 
 
 class ConfigFile:
-    """A ModelServerConfig as text.
+    """A ModelServerConfig in text format.
 
     Args:
-        path: The file.
-        report: Is told of what happens, a line at a time.
+        path: Path of the file.
+        report: Called with each line of the log.
 
     Raises:
-        UserError: If it cannot be read.
+        UserError: If the file cannot be read.
     """
 
     def __init__(self, path: str | Path, report: Callable[[str], None]) -> None:
@@ -30,20 +30,20 @@ class ConfigFile:
         self._report = report
         self._trouble = ""
         self.config = self._read()
-        """What the file said last."""
+        """Last valid content of the file."""
 
     def _read(self) -> ModelServerConfig:
         return read_text_message(self._path, ModelServerConfig())
 
     def follow(self, registry: Registry, seconds: float) -> threading.Thread:
-        """Begins to give a registry what is new in the file.
+        """Starts a thread that applies changes of the file to a registry.
 
         Args:
-            registry: What has been made of `config`.
-            seconds: How often to look.
+            registry: Registry created from `config`.
+            seconds: Polling interval in seconds.
 
         Returns:
-            The thread that does, which never ends.
+            The thread; it never ends.
         """
 
         def run() -> None:
@@ -56,25 +56,25 @@ class ConfigFile:
         return thread
 
     def look(self, registry: Registry) -> None:
-        """Gives a registry what the file says, if that is not in force."""
+        """Applies the file to a registry if it has changed or was not applied yet."""
         try:
             config = self._read()
             if config == self.config and not self._trouble:
                 return
-            taken = registry.reload(config, is_trusted=True)
+            applied = registry.reload(config, is_trusted=True)
         except (ServingError, UserError) as error:
-            self._say(str(error))
+            self._report_once(str(error))
         else:
             if config != self.config:
                 self._report(f"{self._path} has changed.")
             self.config = config
-            taken.add_done_callback(self._told)
+            applied.add_done_callback(self._on_applied)
 
-    def _told(self, taken: "Future[None]") -> None:
-        error = taken.exception()
-        self._say(str(error) if error else "")
+    def _on_applied(self, applied: "Future[None]") -> None:
+        error = applied.exception()
+        self._report_once(str(error) if error else "")
 
-    def _say(self, trouble: str) -> None:
+    def _report_once(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:
-            self._report(f"{self._path} is not in force: {trouble}")
+            self._report(f"{self._path} is not applied: {trouble}")
         self._trouble = trouble

@@ -1,4 +1,4 @@
-"""The tensorflow.Examples of a request, as a signature takes them."""
+"""The tensorflow.Examples of a request, as input of a signature."""
 
 import numpy as np
 from tensorflow_serving.apis import input_pb2
@@ -6,22 +6,22 @@ from tensorflow_serving.apis import input_pb2
 from t2t_keras.server.serving_errors import invalid
 
 EXAMPLES_INPUT = "inputs"
-"""The only input of a signature that takes Examples."""
+"""Name of the only input of a signature that takes Examples."""
 
 
 def read_examples(given: input_pb2.Input, max_bytes: int | None = None) -> np.ndarray:
-    """Returns the Examples of a request as they are fed: serialized, `[batch]`.
+    """Returns the Examples of a request, serialized, `[batch]`.
 
-    Where they have a context, its features come first, so that an Example's own go
-    before those of the same name.
+    The features of a context are prepended to each Example, so that an Example's own
+    features override those of the same name.
 
     Args:
-        given: As they were sent.
-        max_bytes: The most bytes that they may take, the context with each of them.
-            Default no limit.
+        given: Input of the request.
+        max_bytes: Maximum size in bytes; the context counts once per Example. Default
+            no limit.
 
     Raises:
-        ServingError: If there are none, or they take more.
+        ServingError: If there are no Examples or they are too large.
     """
     context = b""
     if given.WhichOneof("kind") == "example_list_with_context":
@@ -31,14 +31,14 @@ def read_examples(given: input_pb2.Input, max_bytes: int | None = None) -> np.nd
         examples = given.example_list.examples
     if not examples:
         raise invalid("Input is empty: it has no Examples.")
-    found = np.empty(len(examples), object)
-    taken = 0
+    serialized = np.empty(len(examples), object)
+    size = 0
     for number, example in enumerate(examples):
-        found[number] = context + example.SerializeToString()
-        taken += len(found[number])
-        if max_bytes is not None and taken > max_bytes:
+        serialized[number] = context + example.SerializeToString()
+        size += len(serialized[number])
+        if max_bytes is not None and size > max_bytes:
             raise invalid(
-                f"The Examples take more than a request may have, {max_bytes:,} bytes. "
-                "Their context counts with each of them."
+                f"The Examples take more than the maximum of {max_bytes:,} bytes. "
+                "The context counts once per Example."
             )
-    return found
+    return serialized

@@ -1,4 +1,4 @@
-"""Gives the memory of what is no longer used back to the system."""
+"""Returns unused memory to the system."""
 
 import contextlib
 import ctypes
@@ -7,20 +7,20 @@ import sys
 
 
 def keep_for_good() -> None:
-    """Spares later collections of garbage all objects that there are now.
+    """Excludes all current objects from later garbage collections.
 
     Modules hold hundreds of thousands of objects that stay until the process ends.
-    Without them a collection takes so little time that no request notices.
+    Without them a garbage collection is too short to delay requests noticeably.
     """
     gc.collect()
     gc.freeze()
 
 
 def give_back_memory() -> None:
-    """Collects garbage, and returns what is free to the system where that can be done.
+    """Collects garbage and returns free memory to the system where possible.
 
-    A graph's Python objects refer to each other, so they stay until garbage is
-    collected; and the C library keeps what is freed.
+    A graph's Python objects form reference cycles, which only the garbage collector
+    frees, and the C library keeps freed memory.
     """
     gc.collect()
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""What every call over gRPC passes: token, message, size."""
+"""Interceptor of all gRPC calls: checks the token, the message and its size."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,26 +14,27 @@ from t2t_keras.server.protobuf_limits import count_fields
 from t2t_keras.server.serving_errors import ServingError, invalid
 
 _HEALTH = "/grpc.health.v1.Health/"
-_MOST_WAITING = 1024
-_LEAST_FIELDS, _BYTES_PER_FIELD = 10_000, 32
+_MAX_WAITING = 1024
+_MIN_FIELDS, _BYTES_PER_FIELD = 10_000, 32
 
 
 class Gate(grpc.aio.ServerInterceptor):
-    """Lets calls in when they carry the token and their message has come.
+    """Admits calls that carry the token and whose message has arrived.
 
-    A call that sends nothing costs little, but there may be many of them. It does not
-    count as a request: it is let go after a time, or earlier when too many others wait
-    as well, the one that has waited longest first. A call without the token is refused
-    before its message is read, those of the health service apart.
+    A call that sends nothing costs little, but there may be many of them. Such a call
+    does not count as a request. It is ended after the timeout, or earlier if too many
+    calls are waiting; then the longest waiting one ends first. A call without the token
+    is rejected before its message is read, except to the health service.
 
-    Messages are parsed away from the event loop, after a look at how many fields they
-    have, and what a method answers is written before the call's bytes are let go.
+    Messages are parsed outside the event loop, after their fields were counted. The
+    bytes of a call are held until its response is written.
 
     Args:
-        admission: Where the bytes of messages and answers are counted.
-        timeout: Seconds that a message may take to come, and an answer to be taken.
-        max_bytes: The most bytes of a message.
-        token: What has to come as `authorization: Bearer TOKEN`. Default nothing.
+        admission: Counts the bytes of messages and responses.
+        timeout: Seconds until a message must arrive, and until a response must be read.
+        max_bytes: Maximum size of a message in bytes.
+        token: Token that calls must send as `authorization: Bearer TOKEN`. Default
+            none.
     """
 
     def __init__(
@@ -45,24 +46,24 @@ class Gate(grpc.aio.ServerInterceptor):
     ) -> None:
         self._admission = admission
         self._timeout = timeout
-        self._max_fields = max(_LEAST_FIELDS, max_bytes // _BYTES_PER_FIELD)
+        self._max_fields = max(_MIN_FIELDS, max_bytes // _BYTES_PER_FIELD)
         self._token = token
-        # In the order in which they have come.
+        # In order of arrival.
         self._waiting: dict[asyncio.Timeout, None] = {}
-        self._refusal = grpc.stream_stream_rpc_method_handler(_refuse)
+        self._rejection = grpc.stream_stream_rpc_method_handler(_reject)
 
     async def intercept_service(
         self,
         continuation: Callable[..., Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Returns what handles a call: its method behind the gate, or a refusal."""
+        """Returns the handler of a call: its method behind the gate, or a rejection."""
         sent = dict(handler_call_details.invocation_metadata)
         is_health = handler_call_details.method.startswith(_HEALTH)
         if self._token and not (
             is_health or is_authorized(sent.get("authorization"), self._token)
         ):
-            return self._refusal
+            return self._rejection
         handler = await continuation(handler_call_details)
         if handler is None or handler.request_streaming:
             return handler
@@ -70,8 +71,8 @@ class Gate(grpc.aio.ServerInterceptor):
         async def answer(_: Any, context: grpc.aio.ServicerContext) -> None:
             await self._answer(handler, context)
 
-        # The wire is the same for single messages and for streams, but only a stream's
-        # handler is called before its message has come.
+        # The wire format is the same for single messages and for streams, but only a
+        # stream's handler is called before the message has arrived.
         if handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(
                 answer, None, handler.response_serializer
@@ -91,7 +92,7 @@ class Gate(grpc.aio.ServerInterceptor):
                     return
                 response = await handler.unary_unary(request, context)
                 if isinstance(response, Message):
-                    # What answers Examples is as large as they are, or less.
+                    # The response to Examples is no larger than they are.
                     response = await offload(size, response.SerializeToString)
                 hold(len(response))
                 writing = asyncio.ensure_future(context.write(response))
@@ -101,26 +102,26 @@ class Gate(grpc.aio.ServerInterceptor):
                 except asyncio.CancelledError:
                     writing.cancel()
                     raise
-            # What a client does not take counts no longer, but is kept until the client
-            # takes it or leaves: meanwhile gRPC accepts no status in its place.
+            # A response that the client does not read no longer counts, but is kept
+            # until the client reads it or leaves: gRPC accepts no status in its place.
             await writing
         except grpc.aio.AbortError:
             raise
         except Exception as error:
-            code, message = ServingError.of(error).told
+            code, message = ServingError.of(error).details
             await context.abort(code, message)
 
     async def _message(self, context: grpc.aio.ServicerContext) -> bytes:
         """Waits for the message of a call.
 
         Raises:
-            ServingError: If it does not come.
+            ServingError: If it does not arrive.
         """
         is_evicted = False
         try:
             async with asyncio.timeout(self._timeout) as waiting:
                 self._waiting[waiting] = None
-                if len(self._waiting) > _MOST_WAITING:
+                if len(self._waiting) > _MAX_WAITING:
                     longest = next(iter(self._waiting))
                     del self._waiting[longest]
                     longest.reschedule(0)
@@ -132,12 +133,12 @@ class Gate(grpc.aio.ServerInterceptor):
             if is_evicted:
                 raise ServingError(
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
-                    f"No message came while {_MOST_WAITING:,} other calls waited for "
-                    "theirs.",
+                    f"No message arrived while {_MAX_WAITING:,} other calls were "
+                    "waiting for theirs.",
                 ) from None
             raise ServingError(
                 grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"No message came within {self._timeout:g} s.",
+                f"No message arrived within {self._timeout:g} s.",
             ) from None
         if content is grpc.aio.EOF:
             raise invalid("The call ended without a message.")
@@ -145,16 +146,18 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _parsed(self, handler: Any, content: bytes) -> Any:
         self._admission.check_reading(len(content))
-        most = self._max_fields
+        limit = self._max_fields
         if len(content) >= SMALL:
             message = handler.request_deserializer.__self__
-            if count_fields(content, message.DESCRIPTOR, most) > most:
-                raise invalid(f"A message has at most {most:,} fields.")
+            if count_fields(content, message.DESCRIPTOR, limit) > limit:
+                raise invalid(f"A message may have at most {limit:,} fields.")
         try:
             return handler.request_deserializer(content)
         except DecodeError as error:
             raise invalid(f"The message cannot be parsed: {error}") from None
 
 
-async def _refuse(_: Any, context: grpc.aio.ServicerContext) -> None:
-    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "A valid API token is needed.")
+async def _reject(_: Any, context: grpc.aio.ServicerContext) -> None:
+    await context.abort(
+        grpc.StatusCode.UNAUTHENTICATED, "A valid API token is required."
+    )

@@ -1,4 +1,4 @@
-"""The gRPC server: its port, its connections, TLS."""
+"""The gRPC server: port, connections, TLS."""
 
 from collections.abc import Mapping
 
@@ -22,34 +22,34 @@ def grpc_server(
     arguments: Mapping[str, int | str],
     tls: ServerTls | None,
 ) -> grpc.aio.Server:
-    """Makes a server that listens; services are to be added, and it to start.
+    """Creates a listening server; the caller adds services and starts it.
 
     Args:
-        gate: What each call passes. How many calls there are is its business.
+        gate: Interceptor of all calls; it limits their number.
         host: Address to listen on.
-        port: The port; 0 for none.
-        socket_path: A Unix socket to listen on as well; None for none.
-        max_message_bytes: The most bytes of a message that is received.
+        port: Port number; 0 for none.
+        socket_path: Path of an additional Unix socket; None for none.
+        max_message_bytes: Maximum size of a received message in bytes.
         max_connections: Maximum number of connections.
-        arguments: Channel arguments of gRPC, which go before those chosen here.
-        tls: Encryption; None for none.
+        arguments: gRPC channel arguments; they override the defaults set here.
+        tls: Certificate and key; None for no encryption.
 
     Raises:
-        UserError: If the port cannot be listened on.
+        UserError: If the port is not available.
     """
-    chosen: dict[str, int | str] = {
+    defaults: dict[str, int | str] = {
         "grpc.max_receive_message_length": max_message_bytes,
         "grpc.max_send_message_length": -1,
-        # Two servers on one port would each get some of the requests.
+        # Otherwise two servers on one port would share the requests.
         "grpc.so_reuseport": 0,
-        # Connections that say nothing take a file each.
+        # Idle connections each hold a file descriptor.
         "grpc.server_handshake_timeout_ms": _HANDSHAKE_SECONDS * 1000,
         "grpc.max_allowed_incoming_connections": max_connections,
         "grpc.max_connection_idle_ms": _IDLE_SECONDS * 1000,
     }
     server = grpc.aio.server(
         interceptors=[gate],
-        options=[*{**chosen, **arguments}.items()],
+        options=[*{**defaults, **arguments}.items()],
     )
     addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"] * bool(port)
     addresses += [f"unix:{socket_path}"] * bool(socket_path)
@@ -60,5 +60,5 @@ def grpc_server(
             else:
                 server.add_insecure_port(address)
         except RuntimeError as error:
-            raise UserError(f"{address} cannot be listened on: {error}") from error
+            raise UserError(f"Cannot listen on {address}: {error}") from error
     return server

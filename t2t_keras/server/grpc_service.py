@@ -1,6 +1,6 @@
-"""TensorFlow Serving's services over gRPC.
+"""TensorFlow Serving's gRPC services.
 
-Their methods raise a `ServingError` where there is no answer; `Gate` tells the client.
+Their methods raise a `ServingError` on failure; `Gate` sends it to the client.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from t2t_keras.server.tensor_protos import fill, layouts, to_arrays
 from t2t_keras.server.tf_examples import CLASSIFY, REGRESS, ExampleInference
 
 SIGNATURE_DEF = "signature_def"
-"""The one field of metadata that there is."""
+"""The only metadata field."""
 
 
 def metadata(registry: Registry, spec: ModelSpec) -> Message:
@@ -64,9 +64,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     Args:
         predictor: Answers requests.
-        inference: Answers those that hold Examples.
-        timeout: Seconds for a request without a deadline, or with a later one.
-        max_bytes: The most that the tensors of a request may take.
+        inference: Answers requests with Examples.
+        timeout: Maximum number of seconds for a request; a shorter deadline counts.
+        max_bytes: Maximum size of a request's tensors in bytes.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     async def Predict(
         self, request: predict_pb2.PredictRequest, context: grpc.aio.ServicerContext
     ) -> bytes:
-        """Runs a signature; returns a PredictResponse as it is sent."""
+        """Runs a signature; returns a serialized PredictResponse."""
         with self._predictor.admission.request() as hold:
-            taken = layouts(request.inputs, self._max_bytes).values()
-            size = sum(layout.bytes for layout in taken)
+            found = layouts(request.inputs, self._max_bytes).values()
+            size = sum(layout.bytes for layout in found)
             hold(size)
             inputs = await offload(size, to_arrays, request.inputs, self._max_bytes)
             outputs, spec = await self._predictor.predict(
@@ -106,7 +106,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         request: classification_pb2.ClassificationRequest,
         context: grpc.aio.ServicerContext,
     ) -> Message:
-        """Runs a signature that gives classes, scores or both."""
+        """Runs a signature that returns classes, scores or both."""
         with self._predictor.admission.request() as hold:
             examples = await self._examples(request.input, hold)
             result, spec = await self._inference.infer(
@@ -121,7 +121,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         request: regression_pb2.RegressionRequest,
         context: grpc.aio.ServicerContext,
     ) -> Message:
-        """Runs a signature that gives a value for each Example."""
+        """Runs a signature that returns a value for each Example."""
         with self._predictor.admission.request() as hold:
             examples = await self._examples(request.input, hold)
             result, spec = await self._inference.infer(
@@ -134,7 +134,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         request: inference_pb2.MultiInferenceRequest,
         context: grpc.aio.ServicerContext,
     ) -> Message:
-        """Runs several such signatures of one model."""
+        """Runs several Classify and Regress signatures of one model."""
         with self._predictor.admission.request() as hold:
             examples = await self._examples(request.input, hold)
             return await self._inference.infer_all(
@@ -142,13 +142,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             )
 
     async def _examples(self, given: input_pb2.Input, hold: Hold) -> np.ndarray:
-        # In a thread, whatever its size: to learn it is as much work.
+        # Always in a thread: computing the size would be as much work.
         examples = await asyncio.to_thread(read_examples, given, self._max_bytes)
         hold(await offload(examples.nbytes, bytes_of, {"examples": examples}))
         return examples
 
     def _left(self, context: grpc.aio.ServicerContext) -> float:
-        """Returns the seconds that an answer may take."""
+        """Returns the seconds left for the response."""
         left = context.time_remaining()
         return self._timeout if left is None else min(left, self._timeout)
 
@@ -161,7 +161,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         unknown = set(request.metadata_field) - {SIGNATURE_DEF}
         if unknown or not request.metadata_field:
             raise invalid(
-                f"The metadata field is {SIGNATURE_DEF}. Received: "
+                f"The metadata field must be {SIGNATURE_DEF}. Received: "
                 f"{shown(request.metadata_field)}"
             )
         return metadata(self._predictor.registry, request.model_spec)
@@ -182,7 +182,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         request: get_model_status_pb2.GetModelStatusRequest,
         context: grpc.aio.ServicerContext,
     ) -> get_model_status_pb2.GetModelStatusResponse:
-        """Tells the states of a model's versions."""
+        """Returns the states of a model's versions."""
         return get_model_status_pb2.GetModelStatusResponse(
             model_version_status=self._registry.statuses(request.model_spec)
         )
@@ -192,8 +192,8 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         request: model_management_pb2.ReloadConfigRequest,
         context: grpc.aio.ServicerContext,
     ) -> model_management_pb2.ReloadConfigResponse:
-        """Replaces the configuration; answers when it has been loaded."""
-        # In a thread, as paths are looked up; none waits for the loading itself.
+        """Replaces the configuration; returns once its models are loaded."""
+        # In a thread, since it accesses paths; no thread waits for the loading itself.
         loaded = await asyncio.to_thread(self._registry.reload, request.config)
         await asyncio.wrap_future(loaded)
         return model_management_pb2.ReloadConfigResponse()

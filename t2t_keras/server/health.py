@@ -1,4 +1,4 @@
-"""The health service: whether the models can be asked."""
+"""The health service: whether the models are available."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 _SERVICES = ("", "tensorflow.serving.PredictionService")
-_MOST_WATCHES = 512
+_MAX_WATCHES = 512
 _WRITE_SECONDS = 10
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -15,11 +15,10 @@ _UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class HealthService(health_pb2_grpc.HealthServicer):
-    """grpc.health.v1.Health, for the server and for its PredictionService alike.
+    """grpc.health.v1.Health, for the server and its PredictionService.
 
-    Nobody needs a token to ask it. So watches are limited in number, and a client that
-    does not read what it watches is let go: it holds up neither others nor the end of
-    the server.
+    It requires no token. Therefore the number of watches is limited, and a watch whose
+    client does not read ends, so that it delays neither others nor the shutdown.
     """
 
     def __init__(self) -> None:
@@ -28,7 +27,7 @@ class HealthService(health_pb2_grpc.HealthServicer):
         self._watches = 0
 
     def set(self, is_serving: bool) -> None:
-        """Tells whoever watches, if it is new."""
+        """Sets the status and notifies watches if it has changed."""
         status = _SERVING if is_serving else _NOT_SERVING
         if status != self._status:
             self._status = status
@@ -40,7 +39,7 @@ class HealthService(health_pb2_grpc.HealthServicer):
         request: health_pb2.HealthCheckRequest,
         context: grpc.aio.ServicerContext,
     ) -> health_pb2.HealthCheckResponse:
-        """Answers once."""
+        """Returns the current status."""
         if request.service not in _SERVICES:
             await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service.")
         return health_pb2.HealthCheckResponse(status=self._status)
@@ -50,15 +49,15 @@ class HealthService(health_pb2_grpc.HealthServicer):
         request: health_pb2.HealthCheckRequest,
         context: grpc.aio.ServicerContext,
     ) -> None:
-        """Answers now and at each change, until the client leaves."""
-        if self._watches >= _MOST_WATCHES:
+        """Sends the status now and at each change, until the client leaves."""
+        if self._watches >= _MAX_WATCHES:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"More than {_MOST_WATCHES} clients watch already.",
+                f"The maximum of {_MAX_WATCHES} watches is reached.",
             )
         self._watches += 1
         try:
-            await self._tell_changes(request.service in _SERVICES, context)
+            await self._send_changes(request.service in _SERVICES, context)
         except TimeoutError:
             await context.abort(
                 grpc.StatusCode.DEADLINE_EXCEEDED, "The client does not read."
@@ -66,15 +65,15 @@ class HealthService(health_pb2_grpc.HealthServicer):
         finally:
             self._watches -= 1
 
-    async def _tell_changes(
+    async def _send_changes(
         self, is_known: bool, context: grpc.aio.ServicerContext
     ) -> None:
-        told: Any = None
+        sent: Any = None
         while True:
             changed = self._changed
             status = self._status if is_known else _UNKNOWN
-            if status != told:
+            if status != sent:
                 async with asyncio.timeout(_WRITE_SECONDS):
                     await context.write(health_pb2.HealthCheckResponse(status=status))
-                told = status
+                sent = status
             await changed.wait()

@@ -1,4 +1,4 @@
-"""Answers over HTTP that count as held until the client has taken them."""
+"""HTTP responses that count as held until the client has read them."""
 
 import contextlib
 
@@ -9,11 +9,11 @@ _PART = 1 << 16
 
 
 class HeldResponse(Response):
-    """A body of JSON that is sent in parts, each when most of those before are gone.
+    """A JSON body that is sent in parts as fast as the client reads.
 
     Args:
         content: The body.
-        held: Is closed when all has been sent, or cannot be.
+        held: Closed when the body has been sent or cannot be sent.
     """
 
     def __init__(self, content: bytes, held: contextlib.ExitStack) -> None:
@@ -21,7 +21,7 @@ class HeldResponse(Response):
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the answer."""
+        """Sends the response."""
         with self._held:
             await send(
                 {

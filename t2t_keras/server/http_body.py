@@ -1,4 +1,4 @@
-"""Bodies of requests that are refused before they have come whole."""
+"""Drains the body of a request that is rejected before it has arrived."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -6,22 +6,22 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_IDLE_SECONDS, _MOST_SECONDS = 1.0, 10.0
+_IDLE_SECONDS, _MAX_SECONDS = 1.0, 10.0
 _FIRST_ERROR = 400
 
 
 def reading_to_end(app: ASGIApp) -> ASGIApp:
-    """Has what is left of a body come, and be dropped, before an error is answered.
+    """Reads and drops the rest of a request's body before an error response is sent.
 
-    Many clients read no answer before they have sent all, and the answer is lost if the
-    connection is closed on them.
+    Many clients read no response before they have sent the whole body, and lose the
+    response if the connection is closed on them.
 
     Args:
-        app: What answers requests, and may do so early.
+        app: ASGI application, which may respond early.
     """
 
     async def whole(scope: Scope, receive: Receive, send: Send) -> None:
-        # Who asks first whether to send a body is told not to.
+        # A client with `Expect: 100-continue` has not sent the body yet.
         is_coming = all(name != b"expect" for name, _ in scope["headers"])
 
         async def note() -> MutableMapping[str, Any]:
@@ -44,9 +44,9 @@ async def _read(receive: Receive) -> None:
     """Drops the rest of a body, as long as it keeps coming."""
     is_coming = True
     try:
-        async with asyncio.timeout(_MOST_SECONDS):
+        async with asyncio.timeout(_MAX_SECONDS):
             while is_coming:
                 async with asyncio.timeout(_IDLE_SECONDS):
                     is_coming = (await receive()).get("more_body", False)
     except TimeoutError:
-        pass  # Then the answer may be lost.
+        pass  # The response may be lost then.

@@ -1,4 +1,4 @@
-"""The connections of an HTTP server: so many at once, and each handshake in time."""
+"""Connections of the HTTP server: limits on their number and on TLS handshakes."""
 
 import asyncio
 import ssl
@@ -8,35 +8,35 @@ _HANDSHAKE_SECONDS, _SHUTDOWN_SECONDS = 10, 5
 
 
 class Connections:
-    """All connections, of which the one that has been idle longest makes room.
+    """All connections; beyond the limit, the longest idle one is closed.
 
     Args:
-        most: How many there may be.
+        maximum: Maximum number of connections.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, maximum: int) -> None:
+        self._maximum = maximum
         self._open: set[Connection] = set()
         # In the order in which they became idle.
         self._idle: dict[Connection, None] = {}
 
     def open(self, connection: "Connection") -> None:
-        """Takes a connection, and ends another one if there are too many."""
+        """Adds a connection, and closes another one if there are too many."""
         self._open.add(connection)
         self.rest(connection)
-        if len(self._open) > self._most:
+        if len(self._open) > self._maximum:
             longest = next(iter(self._idle))
             self.close(longest)
             longest.abort()
 
     def rest(self, connection: "Connection") -> None:
-        """Notes that a connection is idle from now on."""
+        """Marks a connection as idle."""
         self.work(connection)
         if connection in self._open:
             self._idle[connection] = None
 
     def work(self, connection: "Connection") -> None:
-        """Notes that a connection is not idle."""
+        """Marks a connection as busy."""
         self._idle.pop(connection, None)
 
     def close(self, connection: "Connection") -> None:
@@ -46,12 +46,12 @@ class Connections:
 
 
 class Connection:
-    """A connection from its first byte to its last, a handshake of TLS included.
+    """A connection from accept to close, including the TLS handshake.
 
-    It is idle unless a request has come whole and is being answered.
+    It is idle unless a fully received request is being answered.
 
     Args:
-        connections: Where it is counted.
+        connections: All connections of the server.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -59,37 +59,37 @@ class Connection:
         self._transport: asyncio.Transport | None = None
 
     def open(self, transport: asyncio.Transport) -> None:
-        """Begins, unless it has begun already: below TLS, with the handshake."""
+        """Opens the connection, unless the TLS handshake has opened it."""
         if self._transport is None:
             self._transport = transport
             self._connections.open(self)
 
     def rest(self) -> None:
-        """Is idle from now on."""
+        """Marks the connection as idle."""
         self._connections.rest(self)
 
     def work(self) -> None:
-        """Has a request that is being answered."""
+        """Marks the connection as busy."""
         self._connections.work(self)
 
     def close(self) -> None:
-        """Ends."""
+        """Removes the connection from the open ones."""
         self._connections.close(self)
 
     def abort(self) -> None:
-        """Ends at once, whatever has not been sent."""
+        """Closes the connection immediately and drops unsent data."""
         if self._transport:
             self._transport.abort()
 
 
 class Tls(SSLProtocol):
-    """TLS between a connection and a protocol. Its handshake has to end in time.
+    """TLS layer between a connection and a protocol, with a handshake timeout.
 
     Args:
         loop: The event loop.
-        protocol: What is given to the other side of the encryption.
+        protocol: Protocol that receives the decrypted data.
         context: Keys and certificates.
-        connection: What is counted.
+        connection: The counted connection.
     """
 
     # Each connection has a buffer of this size; the default is 256 KiB.
@@ -114,11 +114,11 @@ class Tls(SSLProtocol):
         self._connection = connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins the handshake."""
+        """Starts the handshake."""
         self._connection.open(transport)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Ends, whether there was a handshake or not."""
+        """Closes the connection, with or without a completed handshake."""
         self._connection.close()
         super().connection_lost(exc)

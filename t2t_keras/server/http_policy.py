@@ -1,4 +1,4 @@
-"""What holds for every HTTP request, whatever it asks: where it comes from, headers."""
+"""Policy of all HTTP requests: allowed hosts and origins, response headers."""
 
 import ipaddress
 import json
@@ -24,17 +24,17 @@ ANY = "*"
 
 
 class HttpPolicy:
-    """Refuses requests that a foreign web page makes, and adds headers to answers.
+    """Rejects requests from foreign web pages and adds response headers.
 
-    A page of any site can have its visitors' browsers send requests to this server.
-    They name the site in `Origin`; or, if the site has given its own name the server's
-    address (DNS rebinding), in `Host`. Whoever else sends requests is not held up:
-    names without a dot cannot be registered by strangers, and addresses are no names.
+    A page of any site can make its visitors' browsers send requests to this server.
+    Such requests name the site in `Origin` or, if the site's name resolves to the
+    server's address (DNS rebinding), in `Host`. Other clients are not affected:
+    strangers cannot register names without a dot, and IP addresses are not names.
 
     Args:
-        app: Answers what is not refused.
-        allowed_hosts: Names by which the server may be called, beside addresses and
-            names without a dot; with ".example.com", all that end so; with "*", any.
+        app: ASGI application for the accepted requests.
+        allowed_hosts: Allowed host names in addition to IP addresses and names without
+            a dot; ".example.com" allows all names with that ending, "*" any name.
         allow_origins: Whether pages of all sites may use the server: TensorFlow
             Serving's `--rest_api_enable_cors_support`. Default False.
     """
@@ -50,12 +50,12 @@ class HttpPolicy:
         self._allow_origins = allow_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Is called by the HTTP server."""
-        added = dict(_CORS) if self._allow_origins else {}
+        """Answers a request; called by the HTTP server."""
+        cors = dict(_CORS) if self._allow_origins else {}
 
-        async def send_more(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                headers = {**added, **_BY_STATUS.get(message["status"], {})}
+                headers = {**cors, **_BY_STATUS.get(message["status"], {})}
                 message["headers"] = [
                     *message.get("headers", ()),
                     *(
@@ -66,44 +66,44 @@ class HttpPolicy:
             await send(message)
 
         headers = Headers(scope=scope)
-        refusal = self._refusal(headers)
-        if refusal:
-            await _answer(send_more, 403, {"error": refusal})
+        rejection = self._rejection(headers)
+        if rejection:
+            await _answer(send_with_headers, 403, {"error": rejection})
         elif scope["method"] == "OPTIONS" and self._allow_origins:
             if headers.get("origin"):
-                await _answer(send_more, 200, {})
+                await _answer(send_with_headers, 200, {})
             else:
-                error = "A page that asks what it may do names its site in Origin."
-                await _answer(send_more, 400, {"error": error})
+                error = "A CORS preflight request must have an Origin header."
+                await _answer(send_with_headers, 400, {"error": error})
         else:
-            await self._app(scope, receive, send_more)
+            await self._app(scope, receive, send_with_headers)
 
-    def _refusal(self, headers: Headers) -> str | None:
-        """Returns why a request is refused, or None."""
+    def _rejection(self, headers: Headers) -> str | None:
+        """Returns why a request is rejected, or None."""
         host = headers.get("host", "")
-        if not self._may_be_called(host):
+        if not self._is_allowed_host(host):
             return (
-                f"This server is not called {host[:200]!r}. If it is, start it with "
-                "--allowed_hosts=NAME."
+                f"The host name {host[:200]!r} is not allowed. If it is this server's "
+                "name, start the server with --allowed_hosts=NAME."
             )
         origin = headers.get("origin")
         if origin is None or self._allow_origins or self._is_own(origin, host):
             return None
-        of_all = "--rest_api_enable_cors_support allows the pages of all sites."
+        cors = "--rest_api_enable_cors_support allows the pages of all sites."
         name = _site(origin)
         if name is None:
             return (
-                f"The request comes from a page that belongs to no site (Origin: "
-                f"{origin[:200]!r}), such as a file or a frame in a sandbox. Open the "
-                f"server's own page instead; {of_all}"
+                f"The request comes from a page without a site (Origin: "
+                f"{origin[:200]!r}), such as a local file or a sandboxed frame. Open "
+                f"the server's own page instead; {cors}"
             )
         return (
-            f"Pages of {origin[:200]!r} may not use this server. If that is where its "
-            f"own page is, behind a proxy, start it with --allowed_hosts={name[:200]}; "
-            f"{of_all}"
+            f"Pages of {origin[:200]!r} may not use this server. If a proxy serves the "
+            f"server's own page there, start the server with "
+            f"--allowed_hosts={name[:200]}; {cors}"
         )
 
-    def _may_be_called(self, host: str) -> bool:
+    def _is_allowed_host(self, host: str) -> bool:
         name = _name(host)
         if name is None:
             return False
@@ -119,12 +119,12 @@ class HttpPolicy:
         name = _site(origin)
         if name is None:
             return False
-        # A proxy may have put its own name for the server into Host.
+        # A proxy may have replaced Host with its own name for the server.
         return urlsplit(origin).netloc.lower() == host.lower() or self._is_allowed(name)
 
 
 def _site(origin: str) -> str | None:
-    """Returns the name or address in an Origin header, or None if it is of no site."""
+    """Returns the name or address in an Origin header, or None without a site."""
     try:
         site = urlsplit(origin)
         return site.hostname if site.scheme in ("http", "https") else None
@@ -133,7 +133,7 @@ def _site(origin: str) -> str | None:
 
 
 def _name(host: str) -> str | None:
-    """Returns the name or address in a Host header, or None if it is none."""
+    """Returns the name or address in a Host header, or None if it is malformed."""
     try:
         parts = urlsplit(f"//{host}")
         name, _ = parts.hostname, parts.port
@@ -141,7 +141,7 @@ def _name(host: str) -> str | None:
         return None
     if parts.netloc != host or "@" in host:
         return None
-    # HTTP/1.0 has no Host, and some clients leave it empty.
+    # HTTP/1.0 has no Host header, and some clients leave it empty.
     return (name or "").removesuffix(".")
 
 

@@ -1,4 +1,4 @@
-"""HTTP on one connection, within limits of time and of pieces."""
+"""HTTP on one connection, with timeouts and a limit on chunks."""
 
 import asyncio
 import json
@@ -13,38 +13,38 @@ from t2t_keras.server.http_connections import Connection
 _HEAD_SECONDS = 10.0
 _STALL_SECONDS = 60.0
 _CLOSE_SECONDS = 10.0
-_MOST_HEAD_BYTES = 1 << 14
-_MOST_TOLD = 200
+_MAX_HEAD_BYTES = 1 << 14
+_MAX_SHOWN = 200
 _FREE_CHUNKS, _BYTES_PER_CHUNK = 1000, 64
 
 
 class HttpProtocol(H11Protocol):
-    """Ends connections on which a request does not come, or an answer does not go.
+    """Closes connections on which a request does not arrive or a response stalls.
 
-    A client that has sent its requests and closes its side alone is still answered. It
-    cannot be told from one that has closed both, until something is sent to it. If it
-    closes its side in the middle of a request, it is told that the request is cut off.
+    A client that half-closes the connection after its requests still gets its
+    responses. It cannot be distinguished from one that has closed both sides until
+    something is sent to it. A half-close in the middle of a request is an error.
 
     Args:
-        connection: Which is told whether it is idle.
-        **options: Those of `H11Protocol`.
+        connection: The connection; it is kept informed of whether it is idle.
+        **options: Options of `H11Protocol`.
     """
 
     def __init__(self, connection: Connection, **options: Any) -> None:
         super().__init__(**options)
-        self.conn: _FewChunks = _FewChunks(h11.SERVER, _MOST_HEAD_BYTES)
+        self.conn: _ChunkLimit = _ChunkLimit(h11.SERVER, _MAX_HEAD_BYTES)
         self._connection = connection
         self._late, self._stalled = _Timer(self.loop), _Timer(self.loop)
         self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Waits for a request."""
+        """Starts the timeout of the first request."""
         self._connection.open(transport)
         super().connection_made(transport)
         self._late.start(_HEAD_SECONDS, self._close)
 
     def data_received(self, data: bytes) -> None:
-        """Reads a part of a request, or of several."""
+        """Reads received data: part of a request, or several requests."""
         before = self.cycle
         super().data_received(data)
         is_half = self.cycle is before and (not before or before.response_complete)
@@ -52,28 +52,28 @@ class HttpProtocol(H11Protocol):
             self._late.stop()
         else:
             self._late.start(_HEAD_SECONDS, self._close)
-        self._tell_whether_idle()
+        self._update_idle()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Tells whether to keep the other side open, which TLS does not allow."""
+        """Returns whether to keep the other side open, which TLS does not allow."""
         self._is_half_closed = self._is_answering() and self.scheme != "https"
         if not self._is_half_closed:
-            self._refuse_cut_off()
+            self._reject_truncated()
         return self._is_half_closed
 
     def on_response_complete(self) -> None:
-        """Waits for the next request, or begins it."""
+        """Waits for the next request or starts it."""
         super().on_response_complete()
-        self._tell_whether_idle()
+        self._update_idle()
         if self._is_half_closed and not self._is_answering():
-            self._refuse_cut_off()
+            self._reject_truncated()
             self._close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is no HTTP, unless an answer is under way.
+        """Rejects malformed HTTP, unless a response has started.
 
         Args:
-            msg: What is wrong, if the parser has not said it.
+            msg: Error message, if the parser has none.
         """
         if not self._may_answer():
             self.transport.abort()
@@ -87,7 +87,7 @@ class HttpProtocol(H11Protocol):
         ]
         is_answering = self.cycle and not self.cycle.response_complete
         if is_answering and self.cycle.scope["method"] == "HEAD":
-            content = b""  # Its length is told all the same.
+            content = b""  # Content-Length stays.
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
             h11.Data(data=content),
@@ -97,29 +97,29 @@ class HttpProtocol(H11Protocol):
         self.transport.close()
 
     def pause_writing(self) -> None:
-        """Gives the client a while to read what there is."""
+        """Starts the timeout for the client to read."""
         super().pause_writing()
         self._stalled.start(_STALL_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Goes on writing."""
+        """Stops the timeout and continues to write."""
         self._stalled.stop()
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Ends a connection on which no further request comes."""
+        """Closes a keep-alive connection without a further request."""
         super().timeout_keep_alive_handler()
         self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
+        """Stops the timeouts and removes the connection."""
         self._connection.close()
         self._late.stop()
         self._stalled.stop()
         super().connection_lost(exc)
 
-    def _refuse_cut_off(self) -> None:
-        """Answers a request of which no more will come."""
+    def _reject_truncated(self) -> None:
+        """Rejects a request that the client has left incomplete."""
         has_part = self.conn.their_state is h11.SEND_BODY or (
             self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
         )
@@ -127,30 +127,30 @@ class HttpProtocol(H11Protocol):
             self.send_400_response("the connection was closed before its end")
 
     def _may_answer(self) -> bool:
-        """Tells whether the request that is being read has no answer yet."""
+        """Returns whether the request being read has no response yet."""
         return self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
 
     def _is_answering(self) -> bool:
         cycle = self.cycle
         return bool(cycle and not cycle.response_complete and not cycle.more_body)
 
-    def _tell_whether_idle(self) -> None:
+    def _update_idle(self) -> None:
         if self._is_answering():
             self._connection.work()
         else:
             self._connection.rest()
 
     def _close(self) -> None:
-        """Closes the connection, even if the client does not take what is left."""
+        """Closes the connection, even if the client does not read the rest."""
         self.transport.close()
         self.loop.call_later(_CLOSE_SECONDS, self.transport.abort)
 
 
-class _FewChunks(h11.Connection):
-    """Refuses bodies of many small chunks: each takes as long as a thousand bytes.
+class _ChunkLimit(h11.Connection):
+    """Rejects bodies of many small chunks: each takes as long as a thousand bytes.
 
     Attributes:
-        problem: What is wrong with what was received, or None.
+        problem: Error in the received data, or None.
     """
 
     problem: str | None = None
@@ -160,8 +160,8 @@ class _FewChunks(h11.Connection):
         try:
             return self._checked(super().next_event())
         except h11.RemoteProtocolError as error:
-            # Some quote what was sent, of any length.
-            self.problem = str(error)[:_MOST_TOLD]
+            # Some messages quote the received data, of any length.
+            self.problem = str(error)[:_MAX_SHOWN]
             raise
 
     def _checked(self, event: Any) -> Any:
@@ -176,14 +176,14 @@ class _FewChunks(h11.Connection):
 
 
 class _Timer:
-    """Calls something once, unless it is stopped before."""
+    """Calls a function once, unless it is stopped before."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self, seconds: float, action: Callable[[], object]) -> None:
-        """Begins to wait, unless it waits already."""
+        """Starts the timer, unless it is running."""
         self._handle = self._handle or self._loop.call_later(seconds, action)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The HTTP server below the REST API: sockets, connections, TLS."""
+"""The HTTP server of the REST API: sockets, connections, TLS."""
 
 import asyncio
 import contextlib
@@ -21,41 +21,41 @@ def listen(host: str, port: int) -> socket.socket | None:
 
     Args:
         host: Address to listen on.
-        port: The port; 0 for none.
+        port: Port number; 0 for none.
 
     Returns:
-        The socket, or None without a port.
+        The bound socket, or None without a port.
 
     Raises:
-        UserError: If the port cannot be bound.
+        UserError: If the port is not available.
     """
     if not port:
         return None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only where the protocol is named. Without it, the body
-    # of an answer waits 40 ms for the client to acknowledge the head.
+    # asyncio sets TCP_NODELAY only if the socket names its protocol. Without it, the
+    # body of a response waits 40 ms for the client to acknowledge the head.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise UserError(f"{host}:{port} cannot be listened on: {error}") from error
+        raise UserError(f"Cannot listen on {host}:{port}: {error}") from error
     return listening
 
 
 class HttpServer(uvicorn.Server):
-    """Serves an application, and leaves signals to whoever runs it.
+    """Serves an ASGI application; signal handling is left to the caller.
 
     Args:
-        app: What answers requests.
-        grace: Seconds that requests have to end in when the server does.
-        max_connections: Maximum number of connections; the one that has been idle
-            longest makes room for another one.
+        app: ASGI application.
+        grace: Seconds that requests have to finish during shutdown.
+        max_connections: Maximum number of connections; beyond it, the longest idle
+            connection is closed.
         tls_certificate: PEM file of the certificate chain. Default no TLS.
-        tls_key: PEM file of its key.
-        tls_client_ca: PEM file of the authority that must have signed clients'
-            certificates. Default none is demanded.
+        tls_key: PEM file of the private key.
+        tls_client_ca: PEM file of the authority that must have signed client
+            certificates. Default no client certificates.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class HttpServer(uvicorn.Server):
         self._connections = Connections(max_connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to listen, with connections that are counted from their first byte."""
+        """Starts to listen; connections are counted as soon as they are accepted."""
         loop = asyncio.get_running_loop()
 
         def protocol() -> asyncio.BaseProtocol:
@@ -109,7 +109,7 @@ class HttpServer(uvicorn.Server):
         self.started = True
 
     def _closing(self, app: ASGIApp) -> ASGIApp:
-        """Has the last answer on a connection say that it is the last."""
+        """Adds `Connection: close` to responses during shutdown."""
 
         async def closing(scope: Scope, receive: Receive, send: Send) -> None:
             async def send_last(message: MutableMapping[str, Any]) -> None:
@@ -124,5 +124,5 @@ class HttpServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Does nothing, where uvicorn would install handlers of its own."""
+        """Does nothing; uvicorn would install its own signal handlers."""
         yield

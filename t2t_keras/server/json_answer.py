@@ -1,4 +1,4 @@
-"""Answers in JSON, by the rules of TensorFlow Serving's REST API."""
+"""JSON responses, in the format of TensorFlow Serving's REST API."""
 
 import base64
 import json
@@ -13,28 +13,28 @@ from t2t_keras.server.saved_model import Arrays
 from t2t_keras.server.serving_errors import invalid, too_large_answer
 
 _BYTES = "_bytes"
-"""The end of an output's name whose strings are binary."""
+"""Suffix of the names of outputs with binary strings."""
 _SLICE = 1 << 14
-"""Values that are written at a time, since no other thread of Python runs meanwhile."""
+"""Values converted at a time, since no other Python thread runs meanwhile."""
 
 
 def answer(outputs: Arrays, is_row: bool, max_bytes: int) -> bytes:
-    """Writes the outputs of a request as JSON.
+    """Converts the outputs of a request to JSON.
 
     Args:
-        outputs: By name.
-        is_row: Whether an entry a row is wanted.
-        max_bytes: The most bytes of an answer.
+        outputs: Arrays by name.
+        is_row: Whether to return one entry per row.
+        max_bytes: Maximum size of the response in bytes.
 
     Raises:
-        ServingError: If the outputs have no rows to divide them by, or are of a type
-            that JSON has not, or the answer would be too large.
+        ServingError: If the outputs cannot be split into rows, have a type that JSON
+            cannot represent, or the response would be too large.
     """
     for name, array in outputs.items():
         if array.dtype.kind == "c" or array.dtype.names:
             raise invalid(
-                f"Output {name} is {array.dtype.name}, for which there is no JSON; "
-                "gRPC has it."
+                f"Output {name} is {array.dtype.name}, which JSON cannot represent; "
+                "use gRPC."
             )
     parts, left = [], max_bytes
     for text in _rows(outputs) if is_row else _columns(outputs):
@@ -59,7 +59,7 @@ def _rows(outputs: Arrays) -> Iterator[str]:
     arrays = list(outputs.values())
     if len({array.shape[:1] for array in arrays}) > 1 or arrays[0].ndim == 0:
         raise invalid(
-            f'The outputs have no common first axis; send "{COLUMN}" rather than '
+            f'The outputs have no common first axis; send "{COLUMN}" instead of '
             f'"{ROW}".'
         )
     yield '{"predictions": '
@@ -72,7 +72,7 @@ def _rows(outputs: Arrays) -> Iterator[str]:
 
 
 def _list_of_objects(outputs: Arrays) -> Iterator[str]:
-    """Writes rows of several outputs, so many at a time that no thread waits long."""
+    """Converts rows of several outputs, in steps so that no thread waits long."""
     number = len(next(iter(outputs.values())))
     size = sum(array.size for array in outputs.values())
     step = max(_SLICE * number // max(size, 1), 1)
@@ -99,7 +99,7 @@ def _object(arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
 
 
 def _array(name: str, array: np.ndarray) -> Iterator[str]:
-    """Writes an array, likewise."""
+    """Converts an array, in steps so that no thread waits long."""
     if array.size <= _SLICE:
         yield _dump(_values(name, array))
         return
@@ -115,12 +115,12 @@ def _array(name: str, array: np.ndarray) -> Iterator[str]:
 
 
 def _row(array: np.ndarray, number: int) -> np.ndarray:
-    # Not by its index: a lone string is no array any more.
+    # Slicing keeps an array: indexing would turn a single string into a scalar.
     return array[number : number + 1].reshape(array.shape[1:])
 
 
 def _dump(value: Any) -> str:
-    # What is no number is written as NaN and Infinity, as TensorFlow Serving does.
+    # Writes NaN and Infinity, as TensorFlow Serving does.
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -130,7 +130,7 @@ def _values(name: str, array: np.ndarray) -> Any:
         flat: list[Any] = [convert(value) for value in array.ravel()]
         return _nested(flat, list(array.shape))
     if array.dtype.itemsize < 8 and array.dtype.kind not in "biu":
-        # The shortest decimal that tells the value apart, not that of its double.
+        # The shortest decimal of the value in its own dtype, not as a double.
         flat = [float(str(value)) for value in array.ravel()]
         return _nested(flat, list(array.shape))
     return array.tolist()

@@ -1,4 +1,4 @@
-"""Examples as JSON, by the rules of TensorFlow Serving's REST API."""
+"""Examples in JSON, in the format of TensorFlow Serving's REST API."""
 
 import base64
 import binascii
@@ -18,18 +18,20 @@ _INT64 = 1 << 63
 
 
 def parse_examples(body: bytes | bytearray) -> tuple[str, input_pb2.Input]:
-    """Reads the body of a request to classify or to regress.
+    """Parses the body of a classify or regress request.
 
     Returns:
         The signature's name, empty for the default, and the Examples.
 
     Raises:
-        ServingError: If it is no JSON, or not what it should be.
+        ServingError: If the body is not JSON or not of the expected form.
     """
     request, signature_name = read_object(body)
     rows = request.get(_EXAMPLES)
     if not isinstance(rows, list) or not rows:
-        raise invalid(f'The body has "{_EXAMPLES}", a list with at least one Example.')
+        raise invalid(
+            f'The body must have "{_EXAMPLES}", a list with at least one Example.'
+        )
     found = input_pb2.Input()
     if _CONTEXT in request:
         found.example_list_with_context.context.CopyFrom(_example(request[_CONTEXT]))
@@ -43,27 +45,27 @@ def parse_examples(body: bytes | bytearray) -> tuple[str, input_pb2.Input]:
 
 def _example(value: Any) -> example_pb2.Example:
     if not isinstance(value, dict):
-        raise invalid(f"An Example is a JSON object. Received: {kind_of(value)}")
+        raise invalid(f"An Example must be a JSON object. Received: {kind_of(value)}")
     example = example_pb2.Example()
     for name, content in value.items():
         values = content if isinstance(content, list) else [content]
         try:
             feature = example.features.feature[name]
-        except ValueError:  # Half a surrogate pair, which JSON can hold.
-            raise invalid(f"The name {name[:100]!r} of a feature is no text.") from None
+        except ValueError:  # A lone surrogate, which JSON can hold.
+            raise invalid(f"Feature name {name[:100]!r} is not valid text.") from None
         for each in values:
             _add(name, feature, each)
     return example
 
 
 def _add(name: str, feature: feature_pb2.Feature, value: Any) -> None:
-    """Adds a value to a feature, all of whose values are of one kind."""
+    """Adds a value to a feature, whose values must all be of the same type."""
     content: int | float | bytes
     if isinstance(value, bool):
         kind, content = "int64_list", int(value)
     elif isinstance(value, int):
         if not -_INT64 <= value < _INT64:
-            raise invalid(f"Feature {name[:100]}: the numbers are int64.")
+            raise invalid(f"Feature {name[:100]}: integers must fit into int64.")
         kind, content = "int64_list", value
     elif isinstance(value, float):
         kind, content = "float_list", value
@@ -74,20 +76,20 @@ def _add(name: str, feature: feature_pb2.Feature, value: Any) -> None:
             kind, content = "bytes_list", base64.b64decode(value["b64"], validate=True)
         except (binascii.Error, ValueError):
             raise invalid(
-                f"Feature {name[:100]}: the value of b64 is no Base64."
+                f"Feature {name[:100]}: the value of b64 is not valid Base64."
             ) from None
     else:
-        raise invalid(f"Feature {name[:100]} holds {kind_of(value)}.")
+        raise invalid(f"Feature {name[:100]} must not contain {kind_of(value)}.")
     if feature.WhichOneof("kind") not in (None, kind):
         raise invalid(
-            f"Feature {name[:100]}: all values are of one kind. Integers and decimals "
-            "are two."
+            f"Feature {name[:100]}: all values must be of the same type. Integers and "
+            "decimals are different types."
         )
     getattr(feature, kind).value.append(content)
 
 
 def results(result: Result) -> bytes:
-    """Writes what Classify or Regress answer as JSON."""
+    """Converts the result of Classify or Regress to JSON."""
     found: list[Any]
     if isinstance(result, classification_pb2.ClassificationResult):
         found = [
@@ -100,5 +102,5 @@ def results(result: Result) -> bytes:
 
 
 def _decimal(value: float) -> float:
-    # The shortest decimal that tells a float32 apart, not that of its double.
+    # The shortest decimal of the float32 value, not of its double.
     return float(str(np.float32(value)))

@@ -1,4 +1,4 @@
-"""Models as JSON: their states and signatures, as TensorFlow Serving writes them."""
+"""Status and signatures of models as JSON, in TensorFlow Serving's format."""
 
 from typing import Any
 

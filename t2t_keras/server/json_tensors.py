@@ -1,4 +1,4 @@
-"""Requests in JSON, by the rules of TensorFlow Serving's REST API."""
+"""JSON requests, in the format of TensorFlow Serving's REST API."""
 
 import base64
 import binascii
@@ -12,24 +12,24 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
-from t2t_keras.server.saved_model import MOST_AXES, Arrays, check_rows, check_shape
+from t2t_keras.server.saved_model import MAX_AXES, Arrays, check_rows, check_shape
 from t2t_keras.server.serving_errors import ServingError, invalid, shown
 
 ROW, COLUMN = "instances", "inputs"
 
 _SLICE = 1 << 14
-"""Values that are copied at a time, since no other thread of Python runs meanwhile."""
+"""Values copied at a time, since no other Python thread runs meanwhile."""
 _FREE_MARKS = 100_000
 _BYTES_PER_LIST, _BYTES_PER_KEY = 8, 32
 
 
 class Body(NamedTuple):
-    """A request as it came.
+    """Body of a predict request.
 
     Attributes:
-        signature_name: Empty for the default.
-        values: What stands under "instances" or "inputs".
-        is_row: Whether it is "instances", and the answer is wanted likewise.
+        signature_name: Name of the signature; empty for the default.
+        values: Value of "instances" or "inputs".
+        is_row: Whether the request uses "instances"; the response uses the same form.
     """
 
     signature_name: str
@@ -38,30 +38,30 @@ class Body(NamedTuple):
 
 
 def parse(body: bytes | bytearray) -> Body:
-    """Reads the body of a request.
+    """Parses the body of a predict request.
 
     Raises:
-        ServingError: If it is no JSON, or not what it should be.
+        ServingError: If the body is not JSON or not of the expected form.
     """
     request, signature_name = read_object(body)
     if (ROW in request) == (COLUMN in request):
-        raise invalid(f'The body has either "{ROW}" or "{COLUMN}".')
+        raise invalid(f'The body must have either "{ROW}" or "{COLUMN}".')
     is_row = ROW in request
     return Body(signature_name, request[ROW if is_row else COLUMN], is_row)
 
 
 def read_object(body: bytes | bytearray) -> tuple[dict[str, Any], str]:
-    """Reads the body of a request of any kind.
+    """Parses the body of any request.
 
     Returns:
-        What it holds, and the signature's name, empty for the default.
+        The JSON object and the signature's name, empty for the default.
 
     Raises:
-        ServingError: If it is no JSON object, or takes too much to read.
+        ServingError: If the body is not a JSON object or too expensive to parse.
     """
     _check_marks(body)
     try:
-        # Other threads get their turn where Python's own functions are called.
+        # Python functions as hooks let other threads run in between.
         request = json.loads(
             body,
             object_pairs_hook=_object,
@@ -74,38 +74,38 @@ def read_object(body: bytes | bytearray) -> tuple[dict[str, Any], str]:
     except ValueError as error:
         raise invalid(f"JSON Parse error: {error}") from None
     if not isinstance(request, dict):
-        raise invalid("The body is a JSON object. Received: " + kind_of(request))
+        raise invalid("The body must be a JSON object. Received: " + kind_of(request))
     signature_name = request.get("signature_name", "")
     if not isinstance(signature_name, str):
         raise invalid(
-            f"signature_name is a string. Received: {kind_of(signature_name)}"
+            f"signature_name must be a string. Received: {kind_of(signature_name)}"
         )
     return request, signature_name
 
 
 def _check_marks(body: bytes | bytearray) -> None:
-    """Counts what takes much more memory than text, without reading the text.
+    """Limits lists and keys before parsing: they take much more memory than text.
 
-    An empty list takes 2 bytes of a body, and 64 when it is read.
+    An empty list takes 2 bytes in the body, and 64 bytes once parsed.
     """
     lists = body.count(b"[") + body.count(b"{")
     keys = body.count(b":")
     if lists > max(_FREE_MARKS, len(body) // _BYTES_PER_LIST):
         raise invalid(
             f"The body has {lists:,} brackets, too many for its {len(body):,} bytes: "
-            f"at most one in {_BYTES_PER_LIST}."
+            f"at most one in {_BYTES_PER_LIST} bytes."
         )
     if keys > max(_FREE_MARKS, len(body) // _BYTES_PER_KEY):
         raise invalid(
             f"The body has {keys:,} colons, too many for its {len(body):,} bytes: "
-            f"at most one in {_BYTES_PER_KEY}."
+            f"at most one in {_BYTES_PER_KEY} bytes."
         )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError("An object has a key twice.")
+        raise ValueError("An object contains a key twice.")
     return values
 
 
@@ -125,26 +125,27 @@ def _constant(text: str) -> float:
 
 
 def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arrays:
-    """Makes the inputs of a signature of JSON.
+    """Converts JSON to the inputs of a signature.
 
     Args:
-        body: What was sent.
-        signature: The signature that it is for.
-        max_rows: The most rows of an input; None if its first axis is no batch.
+        body: Body of the request.
+        signature: Requested signature.
+        max_rows: Maximum number of rows of an input; None if the first axis is not a
+            batch axis.
 
     Raises:
-        ServingError: If names, types, nesting or shapes do not fit.
+        ServingError: If names, types, nesting or shapes do not match the signature.
     """
     infos = signature.inputs
     if body.is_row:
         columns = _columns(body.values, infos)
     elif isinstance(body.values, dict) and not is_binary(body.values):
-        # What is not asked for is left alone, as in TensorFlow Serving.
+        # Ignores unknown inputs, as TensorFlow Serving does.
         columns = {name: body.values[name] for name in infos if name in body.values}
     elif len(infos) == 1:
         columns = {next(iter(infos)): body.values}
     else:
-        raise invalid(f'"{COLUMN}" is an object with the inputs {sorted(infos)}.')
+        raise invalid(f'"{COLUMN}" must be an object with the inputs {sorted(infos)}.')
     unknown = set(columns) - set(infos)
     missing = set(infos) - set(columns)
     if unknown or missing:
@@ -152,7 +153,7 @@ def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arra
             f"The inputs do not match the signature. Sent extra: "
             f"{shown(sorted(unknown))}. Missing but required: {sorted(missing)}."
         )
-    # Before any value is converted, which is most of the work.
+    # Checked before values are converted, which is most of the work.
     shapes = {name: _shape(name, values) for name, values in columns.items()}
     for name, shape in shapes.items():
         if max_rows is not None:
@@ -165,15 +166,15 @@ def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arra
 
 
 def _columns(rows: Any, infos: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns rows into one list an input."""
+    """Converts rows to one list per input."""
     if not isinstance(rows, list) or not rows:
-        raise invalid(f'"{ROW}" is a list with at least one instance.')
+        raise invalid(f'"{ROW}" must be a list with at least one instance.')
     if not any(_is_object(row) for row in rows):
         if len(infos) != 1:
-            raise invalid(f"An instance is an object with the inputs {sorted(infos)}.")
+            raise invalid(f"Each instance must be an object with {sorted(infos)}.")
         return {next(iter(infos)): rows}
     if not all(_is_object(row) and set(row) == set(rows[0]) for row in rows):
-        raise invalid("All instances are objects with the same inputs.")
+        raise invalid("All instances must be objects with the same inputs.")
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -182,18 +183,18 @@ def _is_object(value: Any) -> bool:
 
 
 def is_binary(value: Any) -> bool:
-    """Tells whether a value is a string in Base64."""
+    """Returns whether a value is a Base64 string."""
     return isinstance(value, dict) and set(value) == {"b64"}
 
 
 def _shape(name: str, values: Any) -> list[int]:
-    """Returns the lengths of nested lists, of which the first are taken for all."""
+    """Returns the shape of nested lists, judging by the first list of each level."""
     shape, first = [], values
     while isinstance(first, list):
         shape.append(len(first))
         first = first[0] if first else None
-    if len(shape) > MOST_AXES:
-        raise invalid(f"Input {name} has more than {MOST_AXES} axes.")
+    if len(shape) > MAX_AXES:
+        raise invalid(f"Input {name} has more than {MAX_AXES} axes.")
     return shape
 
 
@@ -211,13 +212,13 @@ def _array(name: str, values: Any, shape: list[int], dtype: tf.DType) -> np.ndar
                 array[start : start + _SLICE] = part
         except (OverflowError, FloatingPointError) as error:
             for value in part:
-                convert(value)  # Names the first that does not fit.
-            raise invalid(f"Input {name} is {dtype.name}: {error}") from None
+                convert(value)  # Raises for the first value that does not fit.
+            raise invalid(f"Input {name} must be {dtype.name}: {error}") from None
     return array.reshape(shape)
 
 
 def _plain(dtype: tf.DType) -> frozenset[type]:
-    """Returns the types of Python whose values NumPy converts as `_converter` does."""
+    """Returns the Python types that NumPy converts as `_converter` does."""
     if dtype == tf.bool:
         return frozenset([bool])
     if dtype.is_integer:
@@ -226,11 +227,11 @@ def _plain(dtype: tf.DType) -> frozenset[type]:
 
 
 def _flattened(name: str, values: Any, shape: list[int]) -> list[Any]:
-    """Checks that lists are of one shape and returns what is in them."""
+    """Checks that nested lists form an array and returns the values."""
     level = [values]
     for size in shape:
         if not all(isinstance(part, list) and len(part) == size for part in level):
-            raise invalid(f"Input {name}: lists of one level are equally long.")
+            raise invalid(f"Input {name}: lists of one level must be equally long.")
         if len(level) == 1:  # Needs no copy.
             (level,) = level
             continue
@@ -239,26 +240,29 @@ def _flattened(name: str, values: Any, shape: list[int]) -> list[Any]:
             below += itertools.chain.from_iterable(level[start : start + _SLICE])
         level = below
     if any(isinstance(value, list) for value in level):
-        raise invalid(f"Input {name}: lists of one level are equally deep.")
+        raise invalid(f"Input {name}: lists of one level must be equally deep.")
     return level
 
 
 def _converter(name: str, dtype: tf.DType) -> Any:
-    """Returns what turns a JSON value into one of a dtype, and nothing else."""
+    """Returns a function that converts a JSON value to a dtype without coercion."""
 
     def wrong(value: Any) -> ServingError:
-        return invalid(f"Input {name} is {dtype.name}. Received: {kind_of(value)}")
+        kind = kind_of(value)
+        return invalid(f"Input {name} must be {dtype.name}. Received: {kind}")
 
     def to_string(value: Any) -> bytes:
         if isinstance(value, str):
-            # JSON can hold half a surrogate pair, which is no text.
+            # JSON can hold a lone surrogate, which is not valid text.
             return value.encode("utf-8", "surrogatepass")
         if not is_binary(value) or not isinstance(value["b64"], str):
             raise wrong(value)
         try:
             return base64.b64decode(value["b64"], validate=True)
         except (binascii.Error, ValueError):
-            raise invalid(f"Input {name}: the value of b64 is no Base64.") from None
+            raise invalid(
+                f"Input {name}: the value of b64 is not valid Base64."
+            ) from None
 
     def to_bool(value: Any) -> bool:
         if not isinstance(value, bool):
@@ -269,7 +273,8 @@ def _converter(name: str, dtype: tf.DType) -> Any:
         if not isinstance(value, int) or isinstance(value, bool):
             raise wrong(value)
         if not dtype.min <= value <= dtype.max:
-            raise invalid(f"Input {name} is {dtype.name}. Received: {str(value)[:40]}")
+            number = str(value)[:40]
+            raise invalid(f"Input {name} must be {dtype.name}. Received: {number}")
         return value
 
     def to_float(value: Any) -> float:
@@ -288,11 +293,11 @@ def _converter(name: str, dtype: tf.DType) -> Any:
         return to_integer
     if dtype.is_floating:
         return to_float
-    raise invalid(f"Input {name} is {dtype.name}, for which there is no JSON.")
+    raise invalid(f"Input {name} is {dtype.name}, which JSON cannot represent.")
 
 
 def kind_of(value: Any) -> str:
-    """Describes a value for a message."""
+    """Describes a JSON value for an error message."""
     kinds = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
     if value is None:
         return "null"

@@ -1,4 +1,4 @@
-"""What a server is told to serve: ModelServerConfig, checked."""
+"""Validation of a ModelServerConfig: the models to serve."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +13,7 @@ from t2t_keras.server.serving_errors import ServingError, invalid
 
 
 def one_model(name: str, base_path: str) -> ModelServerConfig:
-    """Returns the configuration of a single model, its latest version served."""
+    """Returns the configuration of a single model that serves its latest version."""
     config = ModelServerConfig()
     config.model_config_list.config.add(
         name=name, base_path=base_path, model_platform="tensorflow"
@@ -25,20 +25,20 @@ def checked_models(config: ModelServerConfig) -> dict[str, ModelConfig]:
     """Returns the models of a configuration by name.
 
     Raises:
-        ServingError: If it cannot be served, whatever is in the directories.
+        ServingError: If it is invalid, whatever the directories contain.
     """
     if config.WhichOneof("config") != "model_config_list":
-        raise invalid("A configuration is a model_config_list.")
+        raise invalid("The configuration must be a model_config_list.")
     models = list(config.model_config_list.config)
     by_name = {model.name: model for model in models}
     if len(by_name) < len(models) or "" in by_name:
-        raise invalid("Each model has a name of its own.")
+        raise invalid("Each model must have a unique name.")
     for name, model in by_name.items():
         if not model.base_path:
             raise invalid(f"Model {name} has no base_path.")
         if model.model_platform not in ("", "tensorflow"):
             raise invalid(
-                f"The platform of a model is tensorflow. Received: "
+                f"The platform of a model must be tensorflow. Received: "
                 f"{model.model_platform!r}"
             )
         resolved(model.base_path)
@@ -49,23 +49,23 @@ def resolved(path: str) -> Path:
     """Returns a path without links and dots.
 
     Raises:
-        ServingError: If it can be no path.
+        ServingError: If it is not a valid path.
     """
     try:
         return Path(path).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise invalid(f"{path!r} is no path: {error}") from error
+        raise invalid(f"{path!r} is not a valid path: {error}") from error
 
 
 def check_inside(models: Iterable[ModelConfig], roots: Iterable[Path]) -> None:
-    """Holds base paths to directories that a server may read.
+    """Checks that base paths lie inside the directories that a server may read.
 
     Args:
-        models: What a client asks for.
-        roots: The directories, of `resolved`.
+        models: Models that a client requests.
+        roots: Allowed directories, returned by `resolved`.
 
     Raises:
-        ServingError: If one lies outside.
+        ServingError: If a base path lies outside.
     """
     for model in models:
         path = resolved(model.base_path)

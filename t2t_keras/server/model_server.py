@@ -26,7 +26,7 @@ from t2t_keras.server.server_options import ServerOptions
 from t2t_keras.server.tf_examples import ExampleInference
 
 _HEALTH_SECONDS = 0.5
-# What threads are given to end in after the last request.
+# Time for threads to finish after the last request.
 _MIN_END_SECONDS, _MAX_END_SECONDS = 0.5, 2.0
 
 
@@ -38,22 +38,22 @@ async def serve(
     options: ServerOptions,
     report: Callable[[str], None],
 ) -> bool:
-    """Serves until SIGTERM or SIGINT, and then ends what has begun.
+    """Serves until SIGTERM or SIGINT, then shuts down gracefully.
 
     Args:
-        registry: The models; it is started and stopped.
-        batcher: Likewise.
-        predictor: Answers requests by these.
-        metrics: What is shown to Prometheus.
-        options: How to listen.
-        report: Is told of what happens, a line at a time.
+        registry: The models; started and stopped by this function.
+        batcher: Batches requests; closed by this function.
+        predictor: Answers requests with `registry` and `batcher`.
+        metrics: Prometheus metrics.
+        options: Addresses and limits.
+        report: Called with each line of the log.
 
     Returns:
-        Whether all has ended. If not, a thread computes what cannot be interrupted, and
-        would hold up the end of the process.
+        Whether all threads have ended. If not, one runs an operation that cannot be
+        interrupted and would delay the exit of the process.
 
     Raises:
-        UserError: If a port is taken.
+        UserError: If a port is not available.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -65,11 +65,11 @@ async def serve(
     inference = ExampleInference(predictor, options.checks_method_names)
     rpc = _grpc_services(predictor, inference, options, health)
     loaded: asyncio.Future[Any] = asyncio.wrap_future(registry.start())
-    # Which models could be loaded has been reported, and is no reason to end.
+    # Failures to load a model are logged and do not stop the server.
     loaded.add_done_callback(lambda _: loaded.cancelled() or loaded.exception())
-    # As in TensorFlow Serving, the ports open when all models have been tried.
+    # As in TensorFlow Serving, ports open after the first attempt to load all models.
     await asyncio.wait([loaded, stopped], return_when=asyncio.FIRST_COMPLETED)
-    watching = asyncio.create_task(_tell_health(registry, health))
+    watching = asyncio.create_task(_update_health(registry, health))
     http: HttpServer | None = None
     serving: asyncio.Task[None] | None = None
     if rpc and not stop.is_set():
@@ -81,8 +81,8 @@ async def serve(
             await asyncio.sleep(0.01)
         if serving.done():
             raise UserError(
-                f"{options.host}:{options.rest_api_port} cannot be listened on: "
-                f"{serving.exception() or 'another server does'}"
+                f"Cannot listen on {options.host}:{options.rest_api_port}: "
+                f"{serving.exception() or 'another server uses the port'}"
             )
     scheme = "https" if options.tls_key else "http"
     if options.port and not stop.is_set():
@@ -93,7 +93,7 @@ async def serve(
         report(f"REST and page: {scheme}://{options.host}:{options.rest_api_port}/")
 
     await stopped
-    report("Stopping: requests that have come are answered ...")
+    report("Stopping: finishing the received requests ...")
     until = loop.time() + options.grace
     watching.cancel()
     health.set(False)
@@ -106,7 +106,7 @@ async def serve(
     await asyncio.gather(*ends)
     seconds = min(max(until - loop.time(), _MIN_END_SECONDS), _MAX_END_SECONDS)
     have_ended = await asyncio.to_thread(registry.stop, seconds)
-    # It waits for what is being computed: in a thread that does not hold up the end.
+    # Closing waits for running batches; a daemon thread does not delay the exit.
     closing = threading.Thread(target=batcher.close, daemon=True)
     closing.start()
     await asyncio.to_thread(closing.join, seconds)
@@ -174,8 +174,8 @@ def _grpc_services(
     return server
 
 
-async def _tell_health(registry: Registry, health: HealthService) -> None:
-    """Keeps the health service at what the models' states are."""
+async def _update_health(registry: Registry, health: HealthService) -> None:
+    """Keeps the health service in line with the models' states."""
     while True:
         health.set(registry.is_ready())
         await asyncio.sleep(_HEALTH_SECONDS)

@@ -1,4 +1,4 @@
-"""The models that are served: those of the configuration in force, found by name."""
+"""The served models: those of the current configuration, by name."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +14,15 @@ from t2t_keras.server.version_set import VersionedModel
 
 
 class ModelSet:
-    """The models of a configuration, and those of earlier ones until they end.
+    """The models of a configuration, and those of earlier ones until they are unloaded.
 
-    One thread takes configurations and calls `update`; any thread may send requests.
+    One thread applies configurations and calls `update`; any thread may send requests.
 
     Args:
-        make: Makes a model of its configuration.
-        labels_before_versions: Whether a new label may be given to a version that is
+        make: Creates a model from its configuration.
+        labels_before_versions: Whether a new label may be assigned to a version that is
             not available yet.
-        report: Is told of what happens, a line at a time.
+        report: Called with each line of the log.
     """
 
     def __init__(
@@ -34,68 +34,70 @@ class ModelSet:
         self._make = make
         self._labels_before_versions = labels_before_versions
         self._report = report
-        # Requests read it meanwhile: it is replaced, never changed.
+        # Requests read it concurrently: it is replaced, never modified.
         self._models: Mapping[str, VersionedModel] = {}
-        # Those that take over a model's name once they can answer, and those that end.
+        # Models that will take over a name once available, and models being unloaded.
         self._next: dict[str, VersionedModel] = {}
         self._ending: list[VersionedModel] = []
 
     def take(self, new: Mapping[str, ModelConfig]) -> None:
-        """Makes a configuration the one in force.
+        """Applies a configuration.
 
-        A model whose base path changes is answered by the versions that it has until
-        one of the new path is available.
+        A model whose base path changes serves its old versions until a version of the
+        new path is available.
 
         Args:
-            new: The models by name, of `checked_models`.
+            new: Models by name, returned by `checked_models`.
 
         Raises:
-            ServingError: If labels cannot be given as it asks, and nothing changes.
+            ServingError: If a label cannot be assigned; nothing changes then.
         """
         for name, config in new.items():
             self._check_labels(name, config)
         for models in (self._models, self._next):
             self._ending += [m for name, m in models.items() if name not in new]
         self._next = {name: m for name, m in self._next.items() if name in new}
-        self._models = {name: self._taken(name, config) for name, config in new.items()}
+        self._models = {
+            name: self._model_for(name, config) for name, config in new.items()
+        }
         for model in self._ending:
             model.unload()
 
-    def _taken(self, name: str, config: ModelConfig) -> VersionedModel:
-        """Returns the model that answers under a name from now on."""
-        there, later = self._models.get(name), self._next.pop(name, None)
-        if there and _is_at(there, config):
-            there.config = config
+    def _model_for(self, name: str, config: ModelConfig) -> VersionedModel:
+        """Returns the model that serves a name from now on."""
+        current, later = self._models.get(name), self._next.pop(name, None)
+        if current and _is_at(current, config):
+            current.config = config
             self._ending += [later] if later else []
-            return there
+            return current
         if later and _is_at(later, config):
             later.config = config
         else:
             self._ending += [later] if later else []
             later = self._make(config)
-        if there and there.is_available():
+        if current and current.is_available():
             self._next[name] = later
-            return there
-        self._ending += [there] if there else []
+            return current
+        self._ending += [current] if current else []
         return later
 
     def _check_labels(self, name: str, model: ModelConfig) -> None:
-        """A label may only go to a version that can be asked at once."""
-        there = self._models.get(name)
+        """Checks that labels are assigned to available versions only."""
+        current = self._models.get(name)
         for label, version in model.version_labels.items():
-            is_new = there is None or label not in there.config.version_labels
+            is_new = current is None or label not in current.config.version_labels
             if is_new and self._labels_before_versions:
                 continue
-            if there is None or not there.is_available(version):
+            if current is None or not current.is_available(version):
                 raise ServingError(
                     grpc.StatusCode.FAILED_PRECONDITION,
                     f"The label {label!r} of {name} is for version {version}, which is "
-                    "not available yet. Load it first, or allow labels for "
-                    "unavailable models.",
+                    "not available yet. Load it first, or start the server with "
+                    "--allow_version_labels_for_unavailable_models.",
                 )
 
     def update(self, look: bool) -> None:
-        """Begins what is to be loaded and unloaded, without waiting for it.
+        """Starts to load and unload versions as configured, without waiting.
 
         Args:
             look: Whether to look for new versions.
@@ -106,29 +108,29 @@ class ModelSet:
             model.update()
         for name, model in list(self._next.items()):
             if model.is_available() and not model.is_loading():
-                self._report(f"{name}: from now on {model.config.base_path} is served.")
+                self._report(f"{name}: now serving from {model.config.base_path}.")
                 self._models[name].unload()
                 self._ending.append(self._models[name])
                 self._models = {**self._models, name: self._next.pop(name)}
         self._ending = [model for model in self._ending if not model.is_over()]
 
     def end(self) -> None:
-        """Unloads all models and ends all loading."""
+        """Unloads all models and cancels all loading."""
         self.take({})
 
     def join(self, until: float) -> bool:
-        """Waits until what `end` has ended is over.
+        """Waits until the models that `end` has unloaded are closed.
 
         Args:
-            until: How long, in the seconds of `time.monotonic`.
+            until: Time limit, on the clock of `time.monotonic`.
 
         Returns:
-            Whether it is.
+            Whether all are closed.
         """
         return all([model.join(until) for model in self._ending])
 
     def in_force(self, models: Mapping[str, ModelConfig]) -> list[VersionedModel]:
-        """Returns the models of a configuration, to ask what became of them.
+        """Returns the models of a configuration if it is still the current one.
 
         Raises:
             ServingError: If another configuration has replaced it.
@@ -143,7 +145,7 @@ class ModelSet:
         return [model for model in found if model]
 
     def unavailable(self, models: Sequence[VersionedModel]) -> ServingError | None:
-        """Returns what to say of those without a version that is asked for, if any."""
+        """Returns the error for models without a requested version, or None."""
         missing = [model for model in models if not model.has_wanted()]
         if not missing:
             return None
@@ -151,27 +153,27 @@ class ModelSet:
         reasons = [f"{m.config.name}: {m.why_unavailable()}" for m in missing]
         kept = [name for name in names if self._models[name].is_available()]
         if kept:
-            reasons.append(f"Until they are, earlier versions of {kept} answer")
-        told = ". ".join(reason.rstrip(".") for reason in reasons)
+            reasons.append(f"Until then, earlier versions of {kept} are served")
+        details = ". ".join(reason.rstrip(".") for reason in reasons)
         return ServingError(
-            grpc.StatusCode.UNKNOWN, f"Not available after loading: {names}. {told}."
+            grpc.StatusCode.UNKNOWN, f"Not available after loading: {names}. {details}."
         )
 
     @property
     def names(self) -> list[str]:
-        """The names of the models."""
+        """Names of the models."""
         return sorted(self._models)
 
     def is_ready(self) -> bool:
-        """Tells whether every model has an available version."""
+        """Returns whether every model has an available version."""
         models = self._models.values()
         return bool(models) and all(model.is_available() for model in models)
 
     def acquire(self, spec: ModelSpec) -> tuple[Version, SavedModel]:
-        """Finds the version that a request asks for, which has to release it.
+        """Returns the version for a request; the caller must release it.
 
         Raises:
-            ServingError: If there is none.
+            ServingError: If it is not available.
         """
         model = self._find(spec)
         return model.acquire(_number(model, spec))
@@ -202,7 +204,7 @@ def _is_at(model: VersionedModel, config: ModelConfig) -> bool:
 
 
 def _number(model: VersionedModel, spec: ModelSpec) -> int | None:
-    """Returns the version that is asked for; None for the latest."""
+    """Returns the requested version number; None for the latest."""
     choice = spec.WhichOneof("version_choice")
     if choice == "version":
         return int(spec.version.value)

@@ -1,4 +1,4 @@
-"""A version of a model, from its loading to its end."""
+"""The life cycle of a model version, from loading to closing."""
 
 import threading
 import time
@@ -21,26 +21,25 @@ _MAX_SECONDS_BETWEEN_ATTEMPTS = 60
 
 
 class Version:
-    """A version of a model, from its loading to its end.
+    """A version of a model, from loading to closing.
 
-    One thread loads it, others use it, and one closes it, so that neither loading nor
-    closing holds up a request.
+    It is loaded and closed in threads of its own, so that neither delays a request.
 
     Args:
-        number: The version.
-        path: Its directory.
-        enable_batching: Whether requests of several clients may be answered in one
-            batch. Default: where the version says that its rows are independent.
+        number: Version number.
+        path: Directory of the version.
+        enable_batching: Whether requests of several clients may share a batch. Default:
+            if the version is marked as having independent rows.
         on_idle: Called when the last request to an unloaded version has ended. Default
             nothing.
 
     Attributes:
         state: A `ModelVersionStatus.State`.
-        error: Why the last attempt to load failed, or None.
-        joins_requests: Whether requests may share a batch, for signatures all of whose
-            inputs and outputs have a first axis of any size.
-        is_function: Whether equal rows have equal outputs, as the version itself says.
-        padding: What fills up outputs whose rows differ in shape, by name.
+        error: Error of the last attempt to load, or None.
+        joins_requests: Whether requests may share a batch, for signatures whose inputs
+            and outputs all have a variable first axis.
+        is_function: Whether equal rows have equal outputs, as the version is marked.
+        padding: Padding values by name of the outputs whose rows differ in shape.
     """
 
     def __init__(
@@ -69,16 +68,16 @@ class Version:
 
     @property
     def is_available(self) -> bool:
-        """Whether it answers requests."""
+        """Whether the version answers requests."""
         return self.state == Status.AVAILABLE
 
     @property
     def is_loading(self) -> bool:
-        """Whether it is being loaded, or is about to be."""
+        """Whether the version is being loaded or about to be loaded."""
         return self.state in (Status.START, Status.LOADING)
 
     def load(self, metrics: Metrics) -> None:
-        """Loads and warms up; a failure is kept in `error`."""
+        """Loads the version and warms it up; stores a failure in `error`."""
         started = time.perf_counter()
         session = new_session()
         with self._lock:
@@ -98,7 +97,7 @@ class Version:
                 self.joins_requests = self.is_function
             self.padding = output_padding(self.path)
         except Exception as raised:
-            # A broken version must not stop the server: others are served.
+            # A broken version must not stop the server: it serves others.
             error = ServingError.of(raised)
         with self._lock:
             is_cancelled = self._cancelled
@@ -123,31 +122,31 @@ class Version:
             model.run(signature, inputs, model.outputs_of(signature, ()))
 
     def cancel(self) -> None:
-        """Has loading end as soon as the operation under way can be interrupted."""
+        """Cancels loading as soon as the current operation can be interrupted."""
         with self._lock:
             self._cancelled = self.is_loading
             session, self._session = self._session, None
         if session:
-            # Closing interrupts what runs, but waits for an operation that cannot be.
+            # Closing interrupts the session, but waits for uninterruptible operations.
             threading.Thread(target=session.close, daemon=True).start()
 
     def may_retry(self) -> bool:
-        """Tells whether loading failed, and it is time for another attempt.
+        """Returns whether loading failed and the next attempt is due.
 
-        Who copies a version to its place may need a while; so attempts go on, further
-        and further apart.
+        A version may still be being copied to its place, so attempts continue with
+        increasing delays.
         """
         wait = min(2 ** min(self._attempts, 10), _MAX_SECONDS_BETWEEN_ATTEMPTS)
         has_failed = self.state == Status.END and self.error is not None
         return has_failed and time.monotonic() > self._tried + wait
 
     def retry(self) -> None:
-        """Announces another attempt."""
+        """Prepares another attempt to load."""
         self._cancelled = False
         self.error, self.state = None, Status.START
 
     def acquire(self) -> SavedModel | None:
-        """Returns the model for a request, or None if it is not available."""
+        """Returns the model for a request, or None if unavailable."""
         with self._lock:
             if not self.is_available:
                 return None
@@ -155,7 +154,7 @@ class Version:
             return self._model
 
     def release(self) -> None:
-        """Ends a request."""
+        """Ends a request that has acquired the version."""
         with self._lock:
             self._users -= 1
             is_over = self.state == Status.UNLOADING and not self._users
@@ -163,27 +162,27 @@ class Version:
             self._on_idle()
 
     def unload(self) -> None:
-        """Takes no more requests; it is to be closed when it has none left."""
+        """Rejects new requests; the version can be closed once it is idle."""
         with self._lock:
             if self.is_available:
                 self.state = Status.UNLOADING
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is unloaded and its last request has ended: it can be closed."""
+        """Whether the version is unloaded, has no requests, and can be closed."""
         return self.state == Status.UNLOADING and not self._users
 
     def close(self) -> None:
-        """Frees the model; waits for an operation that cannot be interrupted."""
+        """Frees the model; waits for uninterruptible operations."""
         model, self._model = self._model, None
         if model:
             model.close()
         self.state = Status.END
 
     def status(self) -> Status:
-        """Returns the state as ModelService tells it."""
+        """Returns the state as a ModelVersionStatus."""
         status = Status(version=self.number, state=self.state)
-        status.status.SetInParent()  # OK is told, too.
+        status.status.SetInParent()  # Sends OK, too.
         if self.error:
             status.status.error_code = self.error.code.value[0]
             status.status.error_message = self.error.message

@@ -1,4 +1,4 @@
-"""Work on what clients send, away from the event loop."""
+"""Runs work on request data outside the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 SMALL, LARGE = 1 << 14, 1 << 20
-"""Bytes below which work is done at once, as a change of threads would take longer; and
-from which on it waits for other work of its size."""
+"""Bytes. Smaller data than `SMALL` is processed directly, since switching threads would
+take longer; data of `LARGE` bytes or more is processed one at a time."""
 
-# Threads of Python take turns, so more would not be faster but take more memory.
+# Python threads take turns, so more of them would only take more memory.
 _quick = ThreadPoolExecutor(1, thread_name_prefix="offload")
 _long = ThreadPoolExecutor(1, thread_name_prefix="offload-large")
 
@@ -19,16 +19,16 @@ _long = ThreadPoolExecutor(1, thread_name_prefix="offload-large")
 async def offload(
     size: int, function: Callable[..., Result], *arguments: Any
 ) -> Result:
-    """Calls a function, in a thread if it may take a while.
+    """Calls a function, in a thread if it may take long.
 
-    What is large is done one after the other, and what is smaller does not wait for it.
-    Where the function holds Python's interpreter lock, the event loop waits all the
-    same: it has to work in small steps.
+    Large work is done one at a time, and smaller work does not wait for it. While the
+    function holds Python's interpreter lock, the event loop waits nevertheless, so it
+    has to work in small steps.
 
     Args:
-        size: Bytes that it works on.
-        function: What to call.
-        *arguments: What to call it with.
+        size: Size in bytes of the data that the function processes.
+        function: Function to call.
+        *arguments: Arguments of the function.
     """
     if size < SMALL:
         return function(*arguments)

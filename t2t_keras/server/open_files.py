@@ -1,18 +1,18 @@
-"""How many files a process may have open, sockets among them."""
+"""Limit on open files, including sockets."""
 
 import contextlib
 import resource
 
 _ENOUGH = 65_536
-_MOST_CONNECTIONS = 4096
+_MAX_CONNECTIONS = 4096
 
 
 def max_connections() -> int:
-    """Raises the limit of open files to what the system allows.
+    """Raises the limit on open files to the maximum that the system allows.
 
     Returns:
-        How many connections each protocol may have, so that both leave half of the
-        files to all else.
+        Maximum number of connections of each protocol; both together leave half of the
+        open files for everything else.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
@@ -20,4 +20,4 @@ def max_connections() -> int:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return min(_MOST_CONNECTIONS, soft // 4)
+    return min(_MAX_CONNECTIONS, soft // 4)

@@ -1,6 +1,6 @@
-"""The text files that TensorFlow Serving is configured by, beside its models.
+"""TensorFlow Serving's text configuration files other than the model configuration.
 
-tensorflow-serving-api leaves their messages out. They are declared here as published in
+tensorflow-serving-api does not contain their messages. They are declared here as in
 tensorflow/serving: tensorflow_serving/servables/tensorflow/session_bundle_config.proto,
 tensorflow_serving/config/monitoring_config.proto and ssl_config.proto.
 """
@@ -45,13 +45,13 @@ _MESSAGES = {
     },
 }
 
-_LEAST = {
+_MIN_VALUES = {
     "max_batch_size": 1,
     "batch_timeout_micros": 0,
     "max_enqueued_batches": 1,
     "num_batch_threads": 1,
 }
-"""The batching parameters that are used here, and what they are at least."""
+"""Minimum values of the supported batching parameters."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
@@ -75,7 +75,7 @@ def _message_classes() -> dict[str, type[Message]]:
                 field.type, field.type_name = kinds.TYPE_MESSAGE, kind
             else:
                 field.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
-    # A pool of its own: a later tensorflow-serving-api may bring these messages.
+    # A separate pool: a later tensorflow-serving-api may define these messages.
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
     pool.Add(file)
@@ -88,7 +88,7 @@ def _message_classes() -> dict[str, type[Message]]:
 
 
 MESSAGES = _message_classes()
-"""The classes of the messages, by name."""
+"""Message classes by name."""
 
 
 def read_text_message(
@@ -97,22 +97,23 @@ def read_text_message(
     """Reads a message from a text file.
 
     Args:
-        path: The file.
-        message: An empty message of the kind.
-        is_secret: Whether errors must not show what stands there. Default False.
+        path: Path of the file.
+        message: Empty message of the expected type.
+        is_secret: Whether errors must not quote the file. Default False.
 
     Returns:
         The message.
 
     Raises:
-        UserError: If the file cannot be read, or holds something else.
+        UserError: If the file cannot be read or parsed.
     """
     try:
         return text_format.Parse(Path(path).read_text(encoding="utf-8"), message)
     except text_format.ParseError as error:
         where = f"line {error.GetLine()}, column {error.GetColumn()}"
         raise UserError(
-            f"{path} is no {message.DESCRIPTOR.name}: {where if is_secret else error}"
+            f"{path} is not a valid {message.DESCRIPTOR.name}: "
+            f"{where if is_secret else error}"
         ) from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}") from None
@@ -122,20 +123,20 @@ def read_batching(path: str | Path) -> tuple[dict[str, int], list[str]]:
     """Reads a file of BatchingParameters.
 
     Returns:
-        Arguments of `Batcher`, and the names of fields that mean nothing to it.
+        Arguments of `Batcher`, and the names of unsupported fields.
 
     Raises:
-        UserError: If the file cannot be read, or a value is out of its range.
+        UserError: If the file cannot be read or a value is out of range.
     """
     message: Any = read_text_message(path, MESSAGES["BatchingParameters"]())
     found, ignored = {}, []
     for field, value in message.ListFields():
-        if field.name not in _LEAST:
+        if field.name not in _MIN_VALUES:
             ignored.append(field.name)
-        elif value.value < _LEAST[field.name]:
+        elif value.value < _MIN_VALUES[field.name]:
             raise UserError(
-                f"{path}: {field.name} is at least {_LEAST[field.name]}. Received: "
-                f"{value.value}"
+                f"{path}: {field.name} must be at least {_MIN_VALUES[field.name]}. "
+                f"Received: {value.value}"
             )
         else:
             found[field.name] = value.value
@@ -146,16 +147,16 @@ def read_metrics_path(path: str | Path) -> str | None:
     """Reads a file of MonitoringConfig.
 
     Returns:
-        Where metrics are shown over REST, or None for nowhere.
+        Path of the metrics over REST, or None if they are disabled.
 
     Raises:
-        UserError: If the file cannot be read, or the path is none.
+        UserError: If the file cannot be read or the path is invalid.
     """
     message: Any = read_text_message(path, MESSAGES["MonitoringConfig"]())
     config = message.prometheus_config
     if config.path and not config.path.startswith("/"):
         raise UserError(
-            f"{path}: the path of prometheus_config begins with a slash. Received: "
+            f"{path}: the path of prometheus_config must start with a slash. Received: "
             f"{config.path!r}"
         )
     return (config.path or METRICS_PATH) if config.enable else None
@@ -165,13 +166,13 @@ def read_ssl(path: str | Path) -> ServerTls:
     """Reads a file of SSLConfig.
 
     Raises:
-        UserError: If the file cannot be read, or lacks what it needs.
+        UserError: If the file cannot be read or lacks a required field.
     """
     message: Any = read_text_message(path, MESSAGES["SSLConfig"](), is_secret=True)
     if not message.server_cert or not message.server_key:
-        raise UserError(f"{path}: server_cert and server_key are both needed.")
+        raise UserError(f"{path}: server_cert and server_key are both required.")
     if message.client_verify and not message.custom_ca:
-        raise UserError(f"{path}: client_verify needs custom_ca.")
+        raise UserError(f"{path}: client_verify requires custom_ca.")
     try:
         return ServerTls(
             message.server_cert.encode(),

@@ -1,4 +1,4 @@
-"""A request's way through the server, whichever protocol it came by."""
+"""Processing of predict requests, independent of the protocol."""
 
 import asyncio
 import functools
@@ -25,14 +25,14 @@ from t2t_keras.server.serving_errors import ServingError
 
 
 class Predictor:
-    """Answers requests within limits.
+    """Answers predict requests within limits.
 
     Args:
         registry: The models.
-        batcher: Runs them.
-        metrics: Where requests are counted.
-        max_rows: The most rows of a request.
-        admission: Counts the requests. Default one of its own.
+        batcher: Runs the models.
+        metrics: Prometheus metrics.
+        max_rows: Maximum number of rows of a request.
+        admission: Limits the requests. Default a new one.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Predictor:
         Args:
             spec: Model, version and signature.
             inputs: Arrays by name.
-            output_filter: Names of the outputs wanted; none for all.
-            timeout: Seconds that the answer may take.
+            output_filter: Names of the outputs to return; empty for all.
+            timeout: Timeout in seconds.
             entry_point: "GRPC" or "REST", for metrics.
-            api: The method, likewise. Default "Predict".
+            api: Name of the method, for metrics. Default "Predict".
 
         Returns:
             The outputs, and the spec with the version that answered.
 
         Raises:
-            ServingError: If there is no answer.
+            ServingError: If the request fails.
         """
         started = time.perf_counter()
         status = "OK"
@@ -85,7 +85,7 @@ class Predictor:
             status = grpc.StatusCode.CANCELLED.name
             raise
         finally:
-            # Names of models that there are not would fill the memory.
+            # Names of unknown models would fill the memory.
             name = spec.name if spec.name in self.registry.names else ""
             micros = (time.perf_counter() - started) * 1e6
             self.metrics.request_count.inc(name, status)
@@ -107,7 +107,7 @@ class Predictor:
         except TimeoutError:
             raise ServingError(
                 grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"There was no answer within {timeout:g} s.",
+                f"No result within {timeout:g} s.",
             ) from None
         except Exception as error:
             raise ServingError.of(error) from error
@@ -130,22 +130,22 @@ class Predictor:
         signature = spec.signature_name or DEFAULT_SIGNATURE
         model.check(signature, inputs)
         names = model.outputs_of(signature, output_filter)
-        key = known = None
+        key = properties = None
         if model.is_batchable(signature):
             rows = {len(array) for array in inputs.values()}
             check_rows(rows, self.max_rows)
             if version.joins_requests and len(rows) == 1:
-                # The object stands for the version: a new one has its own batches.
+                # The model's id stands for the version: each has its own batches.
                 key = (id(model), signature, frozenset(names))
                 size = sum(array.nbytes for array in inputs.values())
-                known = await offload(
-                    size, _known_of_rows, version, model, signature, inputs, names
+                properties = await offload(
+                    size, _row_properties, version, model, signature, inputs, names
                 )
         run = functools.partial(self._timed, spec.name, model, signature, names)
         async with asyncio.timeout(max(timeout, 0)):
-            # Not by a name: an error would refer to it, and it to the error.
+            # Without a variable: it and an error would form a reference cycle.
             return await asyncio.wrap_future(
-                self._batcher.submit(key, run, inputs, timeout, known)
+                self._batcher.submit(key, run, inputs, timeout, properties)
             )
 
     def _timed(
@@ -166,7 +166,7 @@ class Predictor:
             latency.observe(micros)
 
 
-def _known_of_rows(
+def _row_properties(
     version: Version,
     model: SavedModel,
     signature: str,

@@ -1,4 +1,4 @@
-"""Prometheus metrics under TensorFlow Serving's names."""
+"""Prometheus metrics with TensorFlow Serving's names."""
 
 import prometheus_client
 from prometheus_client.core import Metric
@@ -7,11 +7,11 @@ from prometheus_client.registry import Collector
 PATH = "/monitoring/prometheus/metrics"
 
 _MICROS = [10 * 2**n for n in range(0, 24)]
-"""Bounds of the histograms, 10 microseconds to 84 seconds."""
+"""Bucket bounds of the histograms, 10 microseconds to 84 seconds."""
 
 
 class _Counts(Collector):
-    """A counter whose samples have its own name, without the suffix `_total`."""
+    """A counter whose samples do not have the suffix `_total`."""
 
     def __init__(self, name: str, help_: str, labels: tuple[str, ...]) -> None:
         self._name, self._help, self._labels = name, help_, labels
@@ -21,7 +21,7 @@ class _Counts(Collector):
         self._counter.labels(*labels).inc()
 
     def collect(self) -> list[Metric]:
-        # The library writes the type of a "counter" under a name with the suffix.
+        # The library adds the suffix to metrics of type "counter".
         metric = Metric(self._name, self._help, "unknown")
         for counted in self._counter.collect():
             for sample in counted.samples:
@@ -31,17 +31,17 @@ class _Counts(Collector):
 
 
 class Metrics:
-    """What a server counts and times; latencies are in microseconds.
+    """Metrics of a server; latencies are in microseconds.
 
     Attributes:
-        request_count: By model and status.
-        request_latency: From a request's arrival to its answer, by model, API and
-            entry point.
-        runtime_latency: Of the model alone, by model, API and runtime.
-        queuing_latency: Of requests that wait for a batch.
-        batch_size: Rows of the batch of each request.
-        load_attempt_count: By path and status.
-        load_latency: By path.
+        request_count: Number of requests by model and status.
+        request_latency: Latency from request to response, by model, API and entry
+            point.
+        runtime_latency: Latency of the model alone, by model, API and runtime.
+        queuing_latency: Time that requests wait for a batch.
+        batch_size: Number of rows of the batch of each request.
+        load_attempt_count: Number of attempts to load a version, by path and status.
+        load_latency: Time to load a version, by path.
     """
 
     def __init__(self) -> None:
@@ -49,22 +49,22 @@ class Metrics:
         self._registry = prometheus_client.CollectorRegistry()
         self.request_count = self._counts(
             ":tensorflow:serving:request_count",
-            "Requests by model and status.",
+            "Number of requests by model and status.",
             ("model_name", "status"),
         )
         self.load_attempt_count = self._counts(
             ":tensorflow:cc:saved_model:load_attempt_count",
-            "Attempts to load a version.",
+            "Number of attempts to load a version.",
             ("model_path", "status"),
         )
         self.request_latency = self._histogram(
             ":tensorflow:serving:request_latency",
-            "Microseconds from request to answer.",
+            "Microseconds from request to response.",
             ("model_name", "API", "entrypoint"),
         )
         self.runtime_latency = self._histogram(
             ":tensorflow:serving:runtime_latency",
-            "Microseconds of the model alone.",
+            "Microseconds spent in the model.",
             ("model_name", "API", "runtime"),
         )
         self.queuing_latency = self._histogram(
@@ -73,7 +73,7 @@ class Metrics:
         )
         self.batch_size = prometheus_client.Histogram(
             ":tensorflow:serving:batching_session:processed_batch_size",
-            "Rows of the batch that a request was in.",
+            "Number of rows of a request's batch.",
             buckets=[2**n for n in range(13)],
             registry=self._registry,
         )
@@ -96,7 +96,7 @@ class Metrics:
         )
 
     def observe_queue(self, micros: float, rows: int) -> None:
-        """Notes a request's wait and the rows of its batch; see `Batcher`."""
+        """Records a request's wait and the rows of its batch; see `Batcher`."""
         self.queuing_latency.observe(micros)
         self.batch_size.observe(rows)
 

@@ -1,34 +1,34 @@
-"""Protocol buffers before they are parsed: how many fields there are."""
+"""Counts the fields of protocol buffers before they are parsed."""
 
 import functools
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-_DEEPEST = 100
-"""Messages in messages that the parser itself accepts."""
+_MAX_DEPTH = 100
+"""Maximum depth of nested messages that the parser accepts."""
 
 _VARINT, _FIXED64, _LENGTH, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
-def count_fields(content: bytes, message: Descriptor, most: int) -> int:
-    """Counts the fields of a message and of all messages inside it.
+def count_fields(content: bytes, message: Descriptor, maximum: int) -> int:
+    """Counts the fields of a message and of all nested messages.
 
-    A field of two bytes, such as an empty string, takes up to 90 when it is parsed.
+    A field of two bytes, such as an empty string, takes up to 90 bytes once parsed.
 
     Args:
-        content: The message as it was sent.
-        message: Its type.
-        most: Where to stop counting.
+        content: Serialized message.
+        message: Type of the message.
+        maximum: Count at which to stop.
 
     Returns:
-        The number, `most + 1` if there are more. It means nothing if the content is
-        malformed; the parser says so then.
+        Number of fields, at most `maximum + 1`. It is meaningless if the content is
+        malformed, which the parser reports.
     """
     number, start, end = 0, 0, len(content)
     inside = _messages_in(message)
     outer: list[tuple[int, dict[int, Descriptor]]] = []
     try:
-        while number <= most:
+        while number <= maximum:
             if start >= end:
                 if not outer:
                     break
@@ -36,24 +36,24 @@ def count_fields(content: bytes, message: Descriptor, most: int) -> int:
                 continue
             number += 1
             tag, start = read_varint(content, start)
-            kind = tag & 7
-            if kind == _LENGTH:
+            wire_type = tag & 7
+            if wire_type == _LENGTH:
                 length, start = read_varint(content, start)
                 entered = inside.get(tag >> 3)
                 if entered is None:
                     start += length
-                elif len(outer) == _DEEPEST:
+                elif len(outer) == _MAX_DEPTH:
                     break
                 else:
                     outer.append((end, inside))
                     end, inside = min(start + length, end), _messages_in(entered)
-            elif kind == _VARINT:
+            elif wire_type == _VARINT:
                 _, start = read_varint(content, start)
-            elif kind == _FIXED32:
+            elif wire_type == _FIXED32:
                 start += 4
-            elif kind == _FIXED64:
+            elif wire_type == _FIXED64:
                 start += 8
-            elif kind not in (_START_GROUP, _END_GROUP):
+            elif wire_type not in (_START_GROUP, _END_GROUP):
                 break
     except IndexError:
         pass  # Malformed: see above.
@@ -61,17 +61,17 @@ def count_fields(content: bytes, message: Descriptor, most: int) -> int:
 
 
 def read_varint(content: bytes, start: int) -> tuple[int, int]:
-    """Reads a number of seven bits a byte, the lowest first.
+    """Reads a varint: seven bits per byte, lowest first.
 
     Args:
-        content: What holds it.
-        start: Where it begins.
+        content: Bytes that contain the varint.
+        start: Offset of the varint.
 
     Returns:
-        The number, and where it ends.
+        The number and the offset after it.
 
     Raises:
-        IndexError: If it does not end within ten bytes, or within the content.
+        IndexError: If it does not end within ten bytes or within the content.
     """
     value = 0
     for shift in range(0, 70, 7):
@@ -80,7 +80,7 @@ def read_varint(content: bytes, start: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, start
-    raise IndexError(f"no number ends within ten bytes before {start}")
+    raise IndexError(f"no varint ends within ten bytes before {start}")
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Keeps a server's models at what its configuration and its directories say."""
+"""Keeps a server's models in line with its configuration and directories."""
 
 import contextlib
 import dataclasses
@@ -24,41 +24,42 @@ from t2t_keras.server.serving_errors import ServingError
 from t2t_keras.server.version_set import VersionedModel
 
 _RETRY_SECONDS = 1.0
-"""How often it is time for another attempt to load, where nobody polls."""
+"""Interval to check for failed loads to retry, if nothing is polled."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Order:
-    """A configuration that is to be taken, and the future of who waits for it."""
+class _Change:
+    """A configuration to apply, and the future that reports the outcome."""
 
     models: Mapping[str, ModelConfig]
     done: "Future[None]"
 
 
 class Registry:
-    """Looks for versions, loads and unloads them, and finds them for requests.
+    """Finds versions, loads and unloads them, and provides them to requests.
 
-    A thread of its own changes models; each version is loaded in another one. Requests
-    only read, and wait for neither. A name or a label that a client sends is only ever
-    looked up among those of the configuration; no path is made of it.
+    One thread changes the models, and each version is loaded in a thread of its own.
+    Requests only read and wait for neither. Names and labels from clients are only
+    looked up in the configuration and never become part of a path.
 
     Args:
         config: The models.
-        metrics: Where loading is counted.
-        poll_seconds: How often to look for new versions; 0 for once. Default 1.
-        labels_before_versions: Whether a new label may be given to a version that is
+        metrics: Prometheus metrics.
+        poll_seconds: Interval in seconds to look for new versions; 0 for once. Default
+            1.
+        labels_before_versions: Whether a new label may be assigned to a version that is
             not available yet. Default False, as in TensorFlow Serving.
-        reload_dirs: Directories whose subdirectories `reload` may name as base paths,
-            beside those of `config`. Default none.
-        report: Is told of what happens, a line at a time, by several threads.
-        enable_batching: Whether requests of several clients may be answered in one
-            batch. Default: by the versions that say that their rows are independent,
-            as this project's exports do.
-        num_load_threads: Maximum number of versions that are loaded at once; 0 for no
+        reload_dirs: Directories whose subdirectories `reload` may use as base paths, in
+            addition to those of `config`. Default none.
+        report: Called with each line of the log, from several threads.
+        enable_batching: Whether requests of several clients may share a batch. Default:
+            if the version is marked as having independent rows, as this project's
+            exports are.
+        num_load_threads: Maximum number of versions loaded concurrently; 0 for no
             limit. Default 0.
 
     Raises:
-        UserError: If the configuration is wrong.
+        UserError: If the configuration is invalid.
     """
 
     def __init__(
@@ -87,8 +88,8 @@ class Registry:
             )
 
         self._set = ModelSet(make, labels_before_versions, report)
-        self._orders: deque[_Order] = deque()
-        self._waiting: list[_Order] = []
+        self._changes: deque[_Change] = deque()
+        self._pending: list[_Change] = []
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
         try:
@@ -98,28 +99,28 @@ class Registry:
             self._set.take(models)
         except ServingError as error:
             raise UserError(error.message) from error
-        self._waiting.append(_Order(models, Future()))
+        self._pending.append(_Change(models, Future()))
 
     def start(self) -> "Future[None]":
-        """Begins to load what there is, and goes on looking.
+        """Starts to load the existing versions and to look for new ones.
 
         Returns:
-            Is done when the first attempt to load each version has ended. It raises a
-            `ServingError` if a model has no version that can be loaded.
+            Future that is done when the first attempt to load each version has ended.
+            It raises a `ServingError` if no version of a model can be loaded.
         """
-        (first,) = self._waiting
+        (first,) = self._pending
         first.done.set_running_or_notify_cancel()
         self._thread.start()
         return first.done
 
     def stop(self, seconds: float = 60.0) -> bool:
-        """Stops looking, ends all loading and unloads all models.
+        """Stops polling, cancels all loading and unloads all models.
 
         Args:
-            seconds: How long to wait. Default 60.
+            seconds: Timeout in seconds. Default 60.
 
         Returns:
-            Whether all has ended. If not, an operation cannot be interrupted.
+            Whether everything has ended. If not, an operation cannot be interrupted.
         """
         until = time.monotonic() + seconds
         self._is_stopping = True
@@ -133,91 +134,91 @@ class Registry:
     def reload(
         self, config: ModelServerConfig, is_trusted: bool = False
     ) -> "Future[None]":
-        """Replaces the configuration, and loads what it asks for.
+        """Replaces the configuration and loads its models.
 
-        A model whose base path changes is answered by the versions that it has until
-        one of the new path is available.
+        A model whose base path changes serves its old versions until a version of the
+        new path is available.
 
         Args:
-            config: All models from now on. Their base paths lie in those that the
-                server was started with, or in `reload_dirs`: a client may not have it
-                read other files.
-            is_trusted: Whether they may lie elsewhere, and do so from now on. Default
-                False.
+            config: All models from now on. Their base paths must lie inside those that
+                the server was started with or inside `reload_dirs`, so that a client
+                cannot make the server read other files.
+            is_trusted: Whether to allow all base paths of `config`, now and in later
+                calls. Default False.
 
         Returns:
-            Is done when the attempts to load the models have ended. It raises a
-            `ServingError` if the configuration cannot be taken, and nothing changes,
-            or if a model has no version at its base path that can be loaded.
+            Future that is done when the attempts to load the models have ended. It
+            raises a `ServingError` if the configuration cannot be applied, and nothing
+            changes, or if no version at the base path of a model can be loaded.
 
         Raises:
-            ServingError: If the configuration is wrong, and nothing changes.
+            ServingError: If the configuration is invalid; nothing changes then.
         """
         models = checked_models(config)
         if is_trusted:
             self._roots |= {resolved(model.base_path) for model in models.values()}
         check_inside(models.values(), self._roots)
-        order = _Order(models, Future())
-        self._orders.append(order)
+        change = _Change(models, Future())
+        self._changes.append(change)
         self._has_changed.set()
-        return order.done
+        return change.done
 
     def _run(self) -> None:
         next_look = 0.0
         while not self._is_stopping:
             self._has_changed.clear()
             look = time.monotonic() >= next_look
-            while self._orders:
-                self._take(self._orders.popleft())
+            while self._changes:
+                self._apply(self._changes.popleft())
                 look = True
             if look:
                 wait = self._poll_seconds or float("inf")
                 next_look = time.monotonic() + wait
             self._set.update(look)
-            self._waiting = [order for order in self._waiting if not self._told(order)]
+            self._pending = [each for each in self._pending if not self._settle(each)]
             wait = min(next_look - time.monotonic(), _RETRY_SECONDS)
             self._has_changed.wait(max(wait, 0))
 
-    def _take(self, order: _Order) -> None:
-        if not order.done.set_running_or_notify_cancel():
+    def _apply(self, change: _Change) -> None:
+        if not change.done.set_running_or_notify_cancel():
             return
         try:
-            self._set.take(order.models)
+            self._set.take(change.models)
         except ServingError as error:
-            order.done.set_exception(error)
+            change.done.set_exception(error)
         else:
-            self._waiting.append(order)
+            self._pending.append(change)
 
-    def _told(self, order: _Order) -> bool:
-        """Answers who waits for the models of an order, if there is an answer."""
+    def _settle(self, change: _Change) -> bool:
+        """Completes the future of a change if its models are loaded or failed."""
         error: ServingError | None
         try:
-            models = self._set.in_force(order.models)
+            models = self._set.in_force(change.models)
             if any(model.is_loading() for model in models):
                 return False
             error = self._set.unavailable(models)
         except ServingError as replaced:
             error = replaced
         if error:
-            order.done.set_exception(error)
+            change.done.set_exception(error)
         else:
-            order.done.set_result(None)
+            change.done.set_result(None)
         return True
 
     @property
     def names(self) -> list[str]:
-        """The names of the models."""
+        """Names of the models."""
         return self._set.names
 
     def is_ready(self) -> bool:
-        """Tells whether every model has an available version."""
+        """Returns whether every model has an available version."""
         return self._set.is_ready()
 
     def acquire(self, spec: ModelSpec) -> tuple[Version, SavedModel]:
-        """Finds the version that a request asks for, which has to release it.
+        """Returns the version for a request; the caller must release it.
 
         Raises:
-            ServingError: If there is none.
+            ServingError: If it is not available.
         """
         return self._set.acquire(spec)
 

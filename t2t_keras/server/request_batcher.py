@@ -1,4 +1,4 @@
-"""Requests that come at the same time, answered together."""
+"""Batching of concurrent requests."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ from t2t_keras.server.saved_model import Arrays
 from t2t_keras.server.serving_errors import ServingError
 
 Run = Callable[[Arrays, float], Arrays]
-"""Answers a batch within so many seconds."""
+"""Runs a batch within a number of seconds."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,24 +32,25 @@ class _Queue:
 
 
 class Batcher:
-    """Joins requests for the same signature and gives each its own rows back.
+    """Joins requests for the same signature and returns each its own rows.
 
-    A thread that is free takes what is waiting; while all are busy, batches grow. A
-    request that is larger than a batch takes turns with others. Names and meanings are
-    those of TensorFlow Serving's batching parameters.
+    An idle thread takes all waiting requests; while all threads are busy, batches grow.
+    A request larger than a batch takes turns with others. Names and meanings of the
+    arguments are those of TensorFlow Serving's batching parameters.
 
     Args:
-        max_batch_size: Maximum number of rows of a batch. A request of more is divided,
-            or, where that may not be, computed by itself.
-        batch_timeout_micros: How long a thread waits for a batch to become full.
-        max_enqueued_batches: How many full batches may wait, over all signatures.
-        num_batch_threads: How many batches run at once.
+        max_batch_size: Maximum number of rows of a batch. A larger request is split, or
+            runs alone if it must not be split.
+        batch_timeout_micros: Microseconds that a thread waits for a batch to fill up.
+        max_enqueued_batches: Maximum number of full batches that wait, over all
+            signatures.
+        num_batch_threads: Number of batches that run concurrently.
         max_batch_length: Maximum length of a batch: its rows times its longest row.
             Default no limit.
-        max_answer_bytes: Maximum number of bytes of a request's outputs. Default no
+        max_answer_bytes: Maximum size of a request's outputs in bytes. Default no
             limit.
-        observe: Called with the microseconds that each request waited and the rows
-            of the batch that it was in. Default nothing.
+        observe: Called for each request with its waiting time in microseconds and the
+            rows of its batch. Default nothing.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Batcher:
         self._max_batch_length = max_batch_length
         self._max_answer_bytes = max_answer_bytes
         self._timeout = batch_timeout_micros / 1e6
-        self._most_rows = max_enqueued_batches * max_batch_size
+        self._max_rows = max_enqueued_batches * max_batch_size
         self._observe = observe
         self._rows = 0
         self._closed = False
@@ -88,21 +89,22 @@ class Batcher:
         seconds: float = math.inf,
         rows: Rows | None = None,
     ) -> "Future[Arrays]":
-        """Adds a request.
+        """Enqueues a request.
 
         Args:
-            key: Requests of one key may be joined; None for one that may not.
-            run: Answers a batch; the same function for equal keys.
-            inputs: Arrays; where they may be joined, of one and the same first axis.
-            seconds: How long the answer is wanted. Default for ever.
-            rows: What is known of the rows of a request that may be joined. Default: it
-                may not be divided.
+            key: Requests with equal keys may be joined; None for a request that must
+                run alone.
+            run: Runs a batch; the same function for equal keys.
+            inputs: Arrays by name; with equal first dimensions if they may be joined.
+            seconds: Timeout in seconds. Default none.
+            rows: Properties of the rows of a request that may be joined. Default: it
+                must not be split.
 
         Returns:
-            The outputs to come. If it is cancelled in time, nothing is computed.
+            Future outputs. If it is cancelled in time, nothing is computed.
 
         Raises:
-            ServingError: If too much is waiting already.
+            ServingError: If too many rows are waiting.
         """
         if key is not None and rows is None:
             rows = Rows(np.zeros(len(next(iter(inputs.values()))), int))
@@ -114,8 +116,10 @@ class Batcher:
         )
         with self._changed:
             if self._closed:
-                raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server ends.")
-            if self._rows and self._rows + request.rows > self._most_rows:
+                raise ServingError(
+                    grpc.StatusCode.UNAVAILABLE, "The server is shutting down."
+                )
+            if self._rows and self._rows + request.rows > self._max_rows:
                 raise ServingError(
                     grpc.StatusCode.UNAVAILABLE,
                     "Too many requests are waiting; try again later.",
@@ -123,28 +127,30 @@ class Batcher:
             shapes = tuple(
                 (name, array.shape[1:]) for name, array in sorted(inputs.items())
             )
-            place = object() if key is None else (key, shapes)
+            queue_key = object() if key is None else (key, shapes)
             queue = _Queue(run, key is not None, deque())
-            queue = self._queues.setdefault(place, queue)
+            queue = self._queues.setdefault(queue_key, queue)
             queue.requests.append(request)
             self._rows += request.rows
             self._changed.notify()
-        # Whoever goes away does not go on taking room.
-        request.future.add_done_callback(lambda _: self._forget(place, queue, request))
+        # A cancelled request must not occupy the queue.
+        request.future.add_done_callback(
+            lambda _: self._forget(queue_key, queue, request)
+        )
         return request.future
 
-    def _forget(self, place: Hashable, queue: _Queue, request: BatchRequest) -> None:
+    def _forget(self, key: Hashable, queue: _Queue, request: BatchRequest) -> None:
         if not request.left:
             return
         with self._changed:
             if request in queue.requests:
                 queue.requests.remove(request)
                 self._rows -= request.left
-            if not queue.requests and self._queues.get(place) is queue:
-                del self._queues[place]
+            if not queue.requests and self._queues.get(key) is queue:
+                del self._queues[key]
 
     def close(self) -> None:
-        """Answers what is waiting and ends."""
+        """Answers the waiting requests and ends the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -166,11 +172,11 @@ class Batcher:
                     part.request.fail(error)
 
     def _due(self) -> Hashable | None:
-        """Finds the first queue that need not wait any longer."""
+        """Returns the key of the first queue whose batch is due."""
         now = time.monotonic()
-        for place, queue in self._queues.items():
+        for key, queue in self._queues.items():
             if self._closed or self._due_at(queue) <= now:
-                return place
+                return key
         return None
 
     def _due_at(self, queue: _Queue) -> float:
@@ -183,9 +189,9 @@ class Batcher:
         times = [self._due_at(queue) for queue in self._queues.values()]
         return max(min(times) - time.monotonic(), 0.0) if times else None
 
-    def _take(self, place: Hashable) -> tuple[Run, list[RequestPart]]:
-        """Takes a batch from a queue; the lock is held."""
-        queue = self._queues.pop(place)
+    def _take(self, key: Hashable) -> tuple[Run, list[RequestPart]]:
+        """Takes a batch from a queue. The caller holds the lock."""
+        queue = self._queues.pop(key)
         parts: list[RequestPart] = []
         rows, longest = 0, 0
         while queue.requests:
@@ -200,17 +206,17 @@ class Batcher:
             parts.append(part)
             rows += len(part.rows)
             queue.requests.popleft()
-            if request.left:  # The others' turn comes first.
+            if request.left:  # Takes turns with the others.
                 queue.requests.append(request)
                 break
         self._rows -= rows
         if queue.requests:
-            self._queues[place] = queue
+            self._queues[key] = queue
             self._changed.notify()
         return queue.run, parts
 
     def _answer(self, run: Run, parts: list[RequestPart]) -> None:
-        # Whoever has gone away meanwhile is not computed for.
+        # Skips requests that were cancelled meanwhile.
         parts = [part for part in parts if not part.request.future.done()]
         now, rows = time.monotonic(), sum(len(part.rows) for part in parts)
         for part in parts:
@@ -221,7 +227,7 @@ class Batcher:
                 outputs = run(_join([part.inputs for part in parts]), until - now)
                 found = _split(outputs, parts)
             except Exception:
-                # One of them may be wrong, or the model mixes rows: each by itself.
+                # A request may be invalid or the model mixes rows: run each alone.
                 found = []
             for part, own in zip(parts, found, strict=False):
                 part.request.add(part, own)
@@ -242,15 +248,15 @@ def _join(inputs: list[Arrays]) -> Arrays:
 
 
 def _split(outputs: Arrays, parts: list[RequestPart]) -> list[Arrays]:
-    """Gives each part its rows.
+    """Splits the outputs of a batch into those of its parts.
 
     Raises:
-        ValueError: If the outputs do not have the rows of the inputs.
+        ValueError: If the outputs do not have as many rows as the inputs.
     """
     rows = [len(next(iter(part.inputs.values()))) for part in parts]
     for name, array in outputs.items():
         if array.ndim == 0 or len(array) != sum(rows):
-            raise ValueError(f"Output {name} has not the rows of the inputs.")
+            raise ValueError(f"Output {name} does not have as many rows as the inputs.")
     ends = np.cumsum(rows)[:-1]
     found: dict[str, Any] = {n: np.split(array, ends) for n, array in outputs.items()}
     return [{n: array[i] for n, array in found.items()} for i in range(len(parts))]

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's REST API, its metrics, and the page to try a model."""
+"""TensorFlow Serving's REST API, the metrics, and the page to try a model."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ HTTP_STATUS = {
     grpc.StatusCode.UNAVAILABLE: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
-"""Of each status; 500 for all others."""
+"""HTTP status of each gRPC status; 500 for all others."""
 
 Result = TypeVar("Result")
 
@@ -65,15 +65,15 @@ class RestApi:
     """Answers HTTP requests.
 
     Args:
-        predictor: Answers predictions.
-        inference: Classifies and regresses.
-        timeout: Seconds that a request may take, from its first byte to its answer.
-        max_bytes: The most bytes of a request's body.
-        max_answer_bytes: The most bytes of an answer.
-        token: What requests have to carry as `Authorization: Bearer TOKEN`, the page
-            apart; None for nothing.
-        metrics_path: Where metrics are; None for nowhere. Default where TensorFlow
-            Serving has them.
+        predictor: Answers predict requests.
+        inference: Answers classify and regress requests.
+        timeout: Timeout of a request in seconds, from its first byte to the response.
+        max_bytes: Maximum size of a request's body in bytes.
+        max_answer_bytes: Maximum size of a response in bytes.
+        token: Token that all requests but those for the page must send as
+            `Authorization: Bearer TOKEN`; None for none.
+        metrics_path: Path of the metrics; None to disable them. Default TensorFlow
+            Serving's path.
     """
 
     def __init__(
@@ -124,7 +124,8 @@ class RestApi:
                 header = request.headers.get("authorization")
                 if self._token and not is_authorized(header, self._token):
                     raise ServingError(
-                        grpc.StatusCode.UNAUTHENTICATED, "A valid API token is needed."
+                        grpc.StatusCode.UNAUTHENTICATED,
+                        "A valid API token is required.",
                     )
                 return await handler(request)
             except _TooLarge as error:
@@ -133,9 +134,9 @@ class RestApi:
                 status = HTTP_STATUS.get(error.code, 500)
                 return JSONResponse({"error": error.message}, status)
             except ClientDisconnect:
-                return Response(status_code=499)  # Nobody reads it.
+                return Response(status_code=499)  # The client has left.
             except Exception as error:
-                # One request's failure, whatever it is, is told as all others are.
+                # Unexpected errors are reported like all others.
                 message = ServingError.of(error).message
                 return JSONResponse({"error": message}, 500)
 
@@ -159,14 +160,14 @@ class RestApi:
         ):
             raise invalid(f"Malformed request: {request.method} {raw[:200]}")
         if match["name"] is None:
-            # For the page; TensorFlow Serving has no such call.
+            # For the page; TensorFlow Serving has no such endpoint.
             return JSONResponse({"models": self._registry.names})
-        # Only now: an encoded slash belongs to a name, and divides nothing.
+        # Decoded after matching: an encoded slash is part of a name.
         spec = ModelSpec(name=unquote(match["name"]))
         if match["version"]:
             digits = match["version"].lstrip("0") or "0"
             if len(digits) > 19 or int(digits) >= 1 << 63:
-                raise invalid(f"No version has the number {digits}.")
+                raise invalid(f"The version number {digits} is too large.")
             spec.version.value = int(digits)
         if match["label"]:
             spec.version_label = unquote(match["label"])
@@ -179,7 +180,7 @@ class RestApi:
         return JSONResponse(model_status(self._registry, spec))
 
     async def _about(self, spec: ModelSpec) -> Response:
-        """Tells the page about a version; TensorFlow Serving has no such call."""
+        """Describes a version for the page; TensorFlow Serving has no such endpoint."""
         version, _ = self._registry.acquire(spec)
         try:
             return JSONResponse(await asyncio.to_thread(about, version.path))
@@ -192,10 +193,10 @@ class RestApi:
         with contextlib.ExitStack() as held:
             hold = held.enter_context(admission.bytes())
             content = await self._within(ends, self._body(request, hold))
-            answer_it = self._predict if verb == "predict" else self._infer
+            handler = self._predict if verb == "predict" else self._infer
             with admission.request() as hold_more:
-                answer = answer_it(spec, verb, content, ends, hold_more)
-                text = await _unless_left(request, answer)
+                answer = handler(spec, verb, content, ends, hold_more)
+                text = await _while_connected(request, answer)
             hold(len(text))
             return HeldResponse(text, held.pop_all())
 
@@ -206,15 +207,15 @@ class RestApi:
         except TimeoutError:
             raise ServingError(
                 grpc.StatusCode.DEADLINE_EXCEEDED,
-                f"The request did not come, and was not read, within "
+                f"The request did not arrive or was not parsed within "
                 f"{self._timeout:g} s.",
             ) from None
 
     async def _predict(
         self, spec: ModelSpec, verb: str, content: bytearray, ends: float, hold: Hold
     ) -> bytes:
-        # All at once: what is read of a body takes many times its size, and would wait
-        # for other bodies.
+        # One step from parsing to arrays: a parsed body takes many times its size and
+        # would otherwise wait for other bodies.
         reading = offload(len(content), self._read, content, spec)
         inputs, is_row = await self._within(ends, reading)
         hold(await offload(len(content), bytes_of, inputs))
@@ -239,11 +240,14 @@ class RestApi:
         return await offload(size, results, result)
 
     def _read(self, content: bytearray, spec: ModelSpec) -> tuple[Arrays, bool]:
-        """Returns the inputs in a body, and whether rows are wanted.
+        """Parses a predict request's body.
 
         Args:
             content: The body.
-            spec: The model; it gets the signature's name.
+            spec: The model; receives the signature's name.
+
+        Returns:
+            The inputs, and whether the response is by rows.
         """
         self._predictor.admission.check_reading(len(content))
         body = parse(content)
@@ -252,13 +256,13 @@ class RestApi:
         try:
             signature = model.signature(spec.signature_name)
             is_batchable = model.is_batchable(spec.signature_name)
-            most = self._predictor.max_rows if is_batchable else None
-            return to_arrays(body, signature, most), body.is_row
+            max_rows = self._predictor.max_rows if is_batchable else None
+            return to_arrays(body, signature, max_rows), body.is_row
         finally:
             version.release()
 
     def _read_examples(self, content: bytearray, spec: ModelSpec) -> np.ndarray:
-        """Returns the Examples in a body; the spec gets the signature's name."""
+        """Returns the Examples in a body; sets the signature's name in the spec."""
         self._predictor.admission.check_reading(len(content))
         spec.signature_name, given = parse_examples(content)
         return read_examples(given, self._max_bytes)
@@ -269,7 +273,7 @@ class RestApi:
             if len(content) + len(part) > self._max_bytes:
                 raise _TooLarge(
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
-                    f"A request has at most {self._max_bytes:,} bytes.",
+                    f"A request may have at most {self._max_bytes:,} bytes.",
                 )
             hold(len(part))
             content += part
@@ -277,27 +281,30 @@ class RestApi:
 
 
 async def _not_allowed(request: Request, error: Exception) -> Response:
-    """Refuses a method that no path of the port knows, and says what this one takes."""
+    """Rejects an unsupported method and names the one that the path supports."""
     raw = request.scope.get("raw_path", b"").decode("ascii", "replace")
     match = _MODEL.fullmatch(raw)
     allowed = "POST" if match and match["verb"] else "GET"
-    message = f"{request.method[:20]} is not allowed for {raw[:200]}, but {allowed} is."
+    method = request.method[:20]
+    message = f"{method} is not allowed for {raw[:200]}; use {allowed}."
     return JSONResponse({"error": message}, 405, headers={"Allow": allowed})
 
 
 class _TooLarge(ServingError):
-    """A body that HTTP has a status of its own for."""
+    """A body that is too large; HTTP has a status of its own for it."""
 
 
-async def _unless_left(request: Request, answer: Coroutine[Any, Any, Result]) -> Result:
-    """Waits for an answer, which is given up if nobody is there to read it.
+async def _while_connected(
+    request: Request, answer: Coroutine[Any, Any, Result]
+) -> Result:
+    """Awaits an answer, and cancels it if the client disconnects.
 
     Raises:
-        ClientDisconnect: If the client has gone away.
+        ClientDisconnect: If the client has disconnected.
     """
     both: list[asyncio.Future[Any]] = [
         asyncio.ensure_future(answer),
-        asyncio.ensure_future(_has_left(request)),
+        asyncio.ensure_future(_disconnected(request)),
     ]
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -307,12 +314,12 @@ async def _unless_left(request: Request, answer: Coroutine[Any, Any, Result]) ->
     finally:
         for task in both:
             task.cancel()
-        # An error refers to this frame, and so to the request: it would stay in memory
-        # until Python looks for such cycles.
+        # An error refers to this frame and thus to the request, which would stay in
+        # memory until Python collects such cycles.
         del both, task
 
 
-async def _has_left(request: Request) -> None:
-    """Ends when the client has gone away."""
+async def _disconnected(request: Request) -> None:
+    """Returns when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

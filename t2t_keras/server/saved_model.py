@@ -1,4 +1,4 @@
-"""A SavedModel as TensorFlow Serving runs it: through the session loader."""
+"""A SavedModel, run through the session loader as in TensorFlow Serving."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  An export's operations are registered by it.
+import tensorflow_text  # noqa: F401  Registers the operations of exports.
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 from t2t_keras.counted import counted
@@ -15,30 +15,30 @@ from t2t_keras.server.serving_errors import ServingError, invalid, shown
 
 DEFAULT_SIGNATURE = "serving_default"
 
-_OF_LOADERS = "__saved_model_"
-"""The beginning of signatures that loading runs, and nobody else."""
+_LOADER_PREFIX = "__saved_model_"
+"""Prefix of signatures that only the loader runs."""
 
 Arrays = dict[str, np.ndarray]
 
-MOST_AXES = 64
-"""Of an array in NumPy; TensorFlow allows 254."""
+MAX_AXES = 64
+"""Maximum number of axes of a NumPy array; TensorFlow allows 254."""
 
 
 def new_session() -> tf.compat.v1.Session:
-    """Returns a session to load a SavedModel into; closing it interrupts what runs."""
+    """Returns a session for a SavedModel; closing it interrupts running operations."""
     return tf.compat.v1.Session(graph=tf.Graph())
 
 
 class SavedModel:
-    """A loaded SavedModel; any that TensorFlow Serving takes.
+    """A loaded SavedModel, of any kind that TensorFlow Serving supports.
 
     Args:
-        path: The version's directory.
-        session: Of `new_session`, so that another thread can close it while this one
-            loads. Default a new one.
+        path: Directory of the version.
+        session: Session from `new_session`, which another thread can close to cancel
+            loading. Default a new one.
 
     Attributes:
-        signature_defs: Its signatures by name.
+        signature_defs: Signatures by name.
 
     Raises:
         ServingError: If it cannot be loaded.
@@ -54,7 +54,7 @@ class SavedModel:
             )
         except Exception as error:
             self._session.close()
-            # Whatever is wrong with the files, the server stays up and says so.
+            # Whatever is wrong with the files, the server keeps running and reports it.
             raise ServingError(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"{path} cannot be loaded: {type(error).__name__}: "
@@ -63,20 +63,20 @@ class SavedModel:
         self.signature_defs = dict(loaded.signature_def)
 
     def close(self) -> None:
-        """Frees what the model takes."""
+        """Frees the model."""
         self._session.close()
 
     def signature(self, name: str) -> SignatureDef:
         """Returns a signature.
 
         Args:
-            name: Its name; empty for "serving_default".
+            name: Name of the signature; empty for "serving_default".
 
         Raises:
-            ServingError: If there is none of that name.
+            ServingError: If there is no such signature.
         """
         name = name or DEFAULT_SIGNATURE
-        callable_ = {n for n in self.signature_defs if not n.startswith(_OF_LOADERS)}
+        callable_ = {n for n in self.signature_defs if not n.startswith(_LOADER_PREFIX)}
         if name not in callable_:
             raise ServingError(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -86,10 +86,10 @@ class SavedModel:
         return self.signature_defs[name]
 
     def check(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> None:
-        """Holds inputs to a signature.
+        """Checks inputs against a signature.
 
         Raises:
-            ServingError: If names, dtypes or shapes do not fit.
+            ServingError: If names, dtypes or shapes do not match.
         """
         expected = self.signature(signature_name).inputs
         if set(inputs) != set(expected):
@@ -103,14 +103,16 @@ class SavedModel:
             dtype = tf.as_dtype(info.dtype)
             sent = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
             if sent != dtype:
-                raise invalid(f"Input {name} is {dtype.name}. Received: {sent.name}")
+                raise invalid(
+                    f"Input {name} must be {dtype.name}. Received: {sent.name}"
+                )
             check_shape(name, info, array.shape)
 
     def outputs_of(self, signature_name: str, output_filter: Iterable[str]) -> set[str]:
-        """Returns the names of the outputs wanted: those given, or all.
+        """Returns the names of the requested outputs: those of the filter, or all.
 
         Raises:
-            ServingError: If there is no output of a name.
+            ServingError: If there is no such output.
         """
         outputs = set(self.signature(signature_name).outputs)
         unknown = set(output_filter) - outputs
@@ -122,7 +124,7 @@ class SavedModel:
         return set(output_filter) or outputs
 
     def is_batchable(self, signature_name: str) -> bool:
-        """Tells whether all inputs and outputs have a first axis of any size."""
+        """Returns whether all inputs and outputs have a variable first axis."""
         signature = self.signature(signature_name)
         infos = [*signature.inputs.values(), *signature.outputs.values()]
         return bool(signature.inputs) and all(
@@ -135,14 +137,14 @@ class SavedModel:
     def row_lengths(
         self, signature_name: str, inputs: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Returns the length of each row of inputs that have a first axis of any size.
+        """Returns the length of each row of inputs with a variable first axis.
 
-        It is in bytes: those of strings, and of arrays that may have any size along
-        another axis. A row of a text takes at most as many tokens.
+        The length is in bytes; only strings and arrays with another variable axis
+        count. A row of text has at most as many tokens.
 
         Args:
-            signature_name: A signature.
-            inputs: What `check` has passed, with as many rows each.
+            signature_name: Name of the signature.
+            inputs: Inputs that `check` has accepted, with equal numbers of rows.
 
         Returns:
             `[rows]` int64.
@@ -159,7 +161,7 @@ class SavedModel:
         return lengths
 
     def has_fixed_rows(self, signature_name: str, name: str) -> bool:
-        """Tells whether the rows of an output are of one shape, whatever the inputs."""
+        """Returns whether all rows of an output have the same, static shape."""
         info = self.signature(signature_name).outputs[name]
         return all(dim.size >= 0 for dim in info.tensor_shape.dim[1:])
 
@@ -170,18 +172,18 @@ class SavedModel:
         names: set[str],
         seconds: float = math.inf,
     ) -> Arrays:
-        """Answers one request, or several at once. Safe in several threads.
+        """Runs a signature. Thread-safe.
 
         Args:
-            signature_name: A signature.
-            inputs: What `check` has passed.
-            names: The outputs wanted.
-            seconds: After how long to stop computing: between two operations, or in
-                those that wait. Default never.
+            signature_name: Name of the signature.
+            inputs: Inputs that `check` has accepted.
+            names: Names of the outputs to return.
+            seconds: Timeout in seconds. The computation stops between two operations,
+                or inside operations that wait. Default none.
 
         Raises:
-            TimeoutError: If it was stopped.
-            tf.errors.OpError: What the model raises.
+            TimeoutError: If the timeout has passed.
+            tf.errors.OpError: If the model fails.
         """
         signature = self.signature(signature_name)
         feeds = {signature.inputs[name].name: inputs[name] for name in inputs}
@@ -195,15 +197,15 @@ class SavedModel:
         except tf.errors.DeadlineExceededError:
             raise TimeoutError from None
         return {
-            # NumPy would give a lone string a type of fixed width, which cannot tell
-            # zeros at its end from padding.
+            # NumPy would give a single string a type of fixed width, which loses
+            # trailing zeros.
             name: np.asarray(value, object if isinstance(value, bytes) else None)
             for name, value in found.items()
         }
 
 
 def bytes_of(arrays: Arrays) -> int:
-    """Returns what arrays take in memory, the strings in them included."""
+    """Returns the size of arrays in memory in bytes, including their strings."""
     return sum(
         array.nbytes + (sum(map(len, array.flat)) if array.dtype == object else 0)
         for array in arrays.values()
@@ -211,36 +213,37 @@ def bytes_of(arrays: Arrays) -> int:
 
 
 def check_shape(name: str, info: TensorInfo, shape: Sequence[int]) -> None:
-    """Holds the shape of an input to its signature.
+    """Checks the shape of an input against its signature.
 
     Args:
-        name: The input.
-        info: What the signature says of it.
-        shape: What was sent.
+        name: Name of the input.
+        info: Entry of the input in the signature.
+        shape: Received shape.
 
     Raises:
-        ServingError: If it does not fit.
+        ServingError: If the shape does not match.
     """
     expected = tf.TensorShape(info.tensor_shape)
     if not expected.is_compatible_with(shape):
         raise invalid(
-            f"Input {name} has the shape {_shown(expected)}. Received: {shown(shape)}"
+            f"Input {name} must have shape {_format(expected)}. "
+            f"Received: {shown(shape)}"
         )
 
 
 def check_rows(given: Iterable[int], max_rows: int) -> None:
-    """Holds the first axes of the inputs of a request to a limit.
+    """Checks the numbers of rows of a request's inputs against the limit.
 
     Raises:
-        ServingError: If one is longer.
+        ServingError: If an input has more rows.
     """
-    most = max(given, default=0)
-    if most > max_rows:
+    maximum = max(given, default=0)
+    if maximum > max_rows:
         rows = counted(max_rows, "row")
-        raise invalid(f"A request has at most {rows}. Received: {most}")
+        raise invalid(f"A request may have at most {rows}. Received: {maximum}")
 
 
-def _shown(shape: tf.TensorShape) -> str:
+def _format(shape: tf.TensorShape) -> str:
     if shape.rank is None:
         return "of any rank"
     return f"[{', '.join('any' if d is None else str(d) for d in shape)}]"

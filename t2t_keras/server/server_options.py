@@ -1,4 +1,4 @@
-"""How a server listens, and its limits."""
+"""Addresses and limits of a server."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -10,35 +10,37 @@ from t2t_keras.server.tls import ServerTls
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """How a server listens, and its limits.
+    """Addresses and limits of a server.
 
     Args:
         host: Address to listen on. Default 127.0.0.1: this machine only.
-        port: Of gRPC; 0 for none. Default 8500.
-        grpc_socket_path: Unix socket for gRPC, beside the port. Default none.
-        grpc_arguments: Channel arguments of gRPC, such as
-            "grpc.max_connection_age_ms". Default none.
-        rest_api_port: Of REST and the page; 0 for none. Default 8501.
-        allowed_hosts: Names by which REST may be called, as of `HttpPolicy`, beside
-            `host`. Default none.
+        port: Port of gRPC; 0 for none. Default 8500.
+        grpc_socket_path: Additional Unix socket for gRPC. Default none.
+        grpc_arguments: gRPC channel arguments, such as "grpc.max_connection_age_ms".
+            Default none.
+        rest_api_port: Port of REST and the page; 0 for none. Default 8501.
+        allowed_hosts: Host names allowed in REST requests in addition to `host`; see
+            `HttpPolicy`. Default none.
         allow_origins: Whether pages of all sites may use REST. Default False.
-        metrics_path: Where metrics are over REST; None for nowhere. Default where
-            TensorFlow Serving has them.
-        max_request_bytes: Of a request, and of its tensors. Default 16 MiB.
-        max_response_bytes: Of an answer. Default 64 MiB.
-        max_connections: At once, of each protocol. Default 4,096.
-        request_timeout: Seconds that a request may take. Default 60.
-        rest_timeout: Likewise over REST. Default `request_timeout`.
-        checks_method_names: As of `ExampleInference`. Default False.
-        grace: Seconds that requests have to end in when the server does. Default 30.
-        tls_certificate: PEM file of the certificate chain; with it all is encrypted.
-        tls_key: PEM file of its key.
-        tls_client_ca: PEM file of who signs the certificates that clients must have.
-        grpc_tls: Encrypts gRPC alone, instead of these files. Default none.
-        token: What requests must carry; None for nothing.
+        metrics_path: Path of the metrics over REST; None to disable them. Default
+            TensorFlow Serving's path.
+        max_request_bytes: Maximum size in bytes of a request and of its tensors.
+            Default 16 MiB.
+        max_response_bytes: Maximum size of a response in bytes. Default 64 MiB.
+        max_connections: Maximum number of connections of each protocol. Default 4,096.
+        request_timeout: Timeout of a request in seconds. Default 60.
+        rest_timeout: Timeout of a REST request in seconds. Default `request_timeout`.
+        checks_method_names: See `ExampleInference`. Default False.
+        grace: Seconds that requests have to finish during shutdown. Default 30.
+        tls_certificate: PEM file of the certificate chain; encrypts both protocols.
+        tls_key: PEM file of the private key.
+        tls_client_ca: PEM file of the authority that must have signed client
+            certificates.
+        grpc_tls: Encrypts gRPC only, instead of these files. Default none.
+        token: API token that requests must carry; None for none.
 
     Raises:
-        UserError: If options do not go together, or a file cannot be read.
+        UserError: If options contradict each other or a file cannot be read.
     """
 
     host: str = "127.0.0.1"
@@ -66,13 +68,13 @@ class ServerOptions:
         if not (self.port or self.rest_api_port or self.grpc_socket_path):
             raise UserError("port and rest_api_port are both 0: nothing to listen on.")
         if bool(self.tls_certificate) != bool(self.tls_key):
-            raise UserError("tls_certificate and tls_key go together.")
+            raise UserError("tls_certificate and tls_key must be given together.")
         if self.tls_client_ca and not self.tls_key:
-            raise UserError("tls_client_ca goes with tls_certificate and tls_key.")
+            raise UserError("tls_client_ca requires tls_certificate and tls_key.")
         if self.tls_key and self.grpc_tls:
-            raise UserError("Either tls_certificate and tls_key, or grpc_tls.")
+            raise UserError("Give either tls_certificate and tls_key, or grpc_tls.")
         if self.tls_certificate and self.tls_key:
-            of_all = ServerTls.of_files(
+            tls = ServerTls.from_files(
                 self.tls_certificate, self.tls_key, self.tls_client_ca
             )
-            object.__setattr__(self, "grpc_tls", of_all)
+            object.__setattr__(self, "grpc_tls", tls)

@@ -1,4 +1,4 @@
-"""Tensors as protocol buffers: what comes and goes over gRPC."""
+"""Conversion between TensorProtos and NumPy arrays."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,14 +9,14 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from t2t_keras.counted import counted
 from t2t_keras.server.protobuf_limits import read_varint
-from t2t_keras.server.saved_model import MOST_AXES, Arrays
+from t2t_keras.server.saved_model import MAX_AXES, Arrays
 from t2t_keras.server.serving_errors import ServingError, invalid, shown
 
-_MOST_INPUTS = 1000
+_MAX_INPUTS = 1000
 _STRING_BYTES = 8
-"""What a string takes beside its characters, at least."""
+"""Minimum overhead of a string in addition to its characters."""
 _SLICE = 1 << 14
-"""Values that are copied at a time, since no other thread of Python runs meanwhile."""
+"""Values copied at a time, since no other Python thread runs meanwhile."""
 
 _FLOAT8 = ("e5m2", "e4m3fn", "e4m3fnuz", "e4m3b11fnuz", "e5m2fnuz")
 _FIELDS = {
@@ -48,18 +48,18 @@ _PARTS = {
     **{f"quint{bits}": f"uint{bits}" for bits in (8, 16)},
     **{f"float8_{kind}": "uint8" for kind in _FLOAT8},
 }
-"""What a field holds instead of the values: the two parts of complex numbers, the bits
-of small floats, the integers of quantized values."""
+"""Dtype of a field's elements if it is not that of the values: the parts of complex
+numbers, the bits of small floats, the integers of quantized values."""
 
 
 class Layout(NamedTuple):
-    """What a TensorProto says that it holds.
+    """Declared dtype and shape of a TensorProto.
 
     Attributes:
-        label: What to call it in messages.
-        dtype: Of its values.
-        shape: Its size along each axis.
-        number: How many values that is.
+        label: Name of the tensor in messages.
+        dtype: Dtype of the values.
+        shape: Size of each axis.
+        number: Number of values.
     """
 
     label: str
@@ -69,25 +69,26 @@ class Layout(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """What its array takes, the characters of strings apart."""
+        """Size of the array in bytes, without the characters of strings."""
         return self.number * (self.dtype.size or _STRING_BYTES)
 
 
 def layouts(tensors: Mapping[str, TensorProto], max_bytes: int) -> dict[str, Layout]:
-    """Reads what tensors say of themselves, without reading their values.
+    """Reads the dtypes and shapes of tensors, without their values.
 
-    A message of a few bytes can claim any shape.
+    A message of a few bytes can declare any shape.
 
     Args:
-        tensors: By name.
-        max_bytes: The most bytes that their arrays may take together.
+        tensors: Tensors by name.
+        max_bytes: Maximum total size of the arrays in bytes.
 
     Raises:
-        ServingError: If they would take more, or a shape or dtype is malformed.
+        ServingError: If the arrays would be larger, or a shape or dtype is malformed.
     """
-    if len(tensors) > _MOST_INPUTS:
+    if len(tensors) > _MAX_INPUTS:
         raise invalid(
-            f"A request has at most {_MOST_INPUTS:,} inputs. Received: {len(tensors):,}"
+            f"A request may have at most {_MAX_INPUTS:,} inputs. "
+            f"Received: {len(tensors):,}"
         )
     found = {}
     left = max_bytes
@@ -102,21 +103,21 @@ def layouts(tensors: Mapping[str, TensorProto], max_bytes: int) -> dict[str, Lay
 
 
 def to_arrays(tensors: Mapping[str, TensorProto], max_bytes: int) -> Arrays:
-    """Reads the tensors of a request.
+    """Converts the tensors of a request to arrays.
 
-    As in TensorFlow, the last value of a typed field is repeated where the shape has
-    more, and an empty field stands for zeros.
+    As in TensorFlow, the last value of a typed field is repeated if the shape has more
+    values, and an empty field stands for zeros.
 
     Args:
-        tensors: By name.
-        max_bytes: The most bytes that their arrays may take together, the strings
-            included, each as often as it is repeated.
+        tensors: Tensors by name.
+        max_bytes: Maximum total size of the arrays in bytes, including strings, which
+            count as often as they are repeated.
 
     Returns:
-        Arrays by name; strings are bytes in arrays of objects.
+        Arrays by name; strings are bytes in object arrays.
 
     Raises:
-        ServingError: If a tensor is malformed, or they are too large.
+        ServingError: If a tensor is malformed or the arrays are too large.
     """
     found = layouts(tensors, max_bytes)
     left = max_bytes - sum(layout.bytes for layout in found.values())
@@ -132,15 +133,15 @@ def to_arrays(tensors: Mapping[str, TensorProto], max_bytes: int) -> Arrays:
             flat = _numbers(layout, tensors[name])
         try:
             arrays[name] = flat.reshape(layout.shape)
-        except ValueError as error:  # Such as an empty array with a vast axis.
+        except ValueError as error:  # For example an empty array with a huge axis.
             raise _wrong(layout, error) from None
     return arrays
 
 
 def _too_large(layout: Layout, max_bytes: int) -> ServingError:
     return invalid(
-        f"The inputs take more than a request may have, {max_bytes:,} bytes. "
-        f"{layout.label} has the shape {shown(layout.shape)}."
+        f"The inputs take more than the maximum of {max_bytes:,} bytes. "
+        f"{layout.label} has shape {shown(layout.shape)}."
     )
 
 
@@ -150,38 +151,42 @@ def _dtype(label: str, tensor: TensorProto) -> tf.DType:
     except TypeError:
         raise invalid(f"{label} has the unknown dtype {tensor.dtype}.") from None
     if dtype.name not in _FIELDS:
-        raise invalid(f"{label} has the dtype {dtype.name}, which cannot be sent.")
+        raise invalid(f"{label} has dtype {dtype.name}, which cannot be sent.")
     return dtype
 
 
 def _shape(label: str, tensor: TensorProto) -> list[int]:
     axes = len(tensor.tensor_shape.dim)
-    if axes > MOST_AXES:
-        raise invalid(f"{label} has at most {MOST_AXES} dimensions. Received: {axes:,}")
+    if axes > MAX_AXES:
+        raise invalid(
+            f"{label} may have at most {MAX_AXES} dimensions. Received: {axes:,}"
+        )
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     if tensor.tensor_shape.unknown_rank or any(size < 0 for size in shape):
-        raise invalid(f"{label} has no definite shape. Received: {shown(shape)}")
+        raise invalid(
+            f"{label} must have a fully defined shape. Received: {shown(shape)}"
+        )
     return shape
 
 
-def _product(sizes: Sequence[int], most: int) -> int:
-    """Multiplies, and stops beyond `most`."""
+def _product(sizes: Sequence[int], limit: int) -> int:
+    """Returns the product of sizes; stops once it exceeds `limit`."""
     if 0 in sizes:
         return 0
     number = 1
     for size in sizes:
         number *= size
-        if number > most:
+        if number > limit:
             break
     return number
 
 
 def _wrong(layout: Layout, why: Any) -> ServingError:
-    return invalid(f"{layout.label} is no tensor of {layout.dtype.name}: {why}")
+    return invalid(f"{layout.label} is not a valid {layout.dtype.name} tensor: {why}")
 
 
 def _numbers(layout: Layout, tensor: TensorProto) -> np.ndarray:
-    """Reads the values of all dtypes but strings: `[number]`."""
+    """Reads the values of any dtype except strings: `[number]`."""
     dtype, size = layout.dtype, layout.number
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     content = tensor.tensor_content
@@ -205,7 +210,7 @@ def _numbers(layout: Layout, tensor: TensorProto) -> np.ndarray:
 def _repeated(
     values: Sequence[Any], dtype: np.dtype, size: int, empty: Any, parts: int = 1
 ) -> np.ndarray:
-    """Copies values and repeats the last one, of so many parts: `[size]`."""
+    """Copies values and repeats the last one, which has `parts` elements: `[size]`."""
     array = np.full(size, empty, dtype)
     number = min(len(values), size) // parts * parts
     for start in range(0, number, _SLICE):
@@ -218,12 +223,12 @@ def _repeated(
 
 
 def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
-    """Returns the strings of a tensor, which may be fewer than it has."""
+    """Returns the strings of a tensor; may be fewer than its shape has."""
     size = layout.number
     content = tensor.tensor_content
     if not content or not size:
         return tensor.string_val
-    # The lengths of all strings, and then the strings.
+    # The lengths of all strings, followed by the strings.
     lengths, start = [], 0
     try:
         for _ in range(size):
@@ -232,7 +237,7 @@ def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
         if start + sum(lengths) != len(content):
             raise IndexError
     except IndexError:
-        why = f"the content is not that of {counted(size, 'string')}"
+        why = f"the content does not hold {counted(size, 'string')}"
         raise _wrong(layout, why) from None
     strings = []
     for length in lengths:
@@ -242,7 +247,7 @@ def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
 
 
 def _characters(strings: Sequence[bytes], size: int) -> int:
-    """Counts the bytes of strings, the last one repeated."""
+    """Returns the total bytes of strings, with the last one repeated."""
     used = min(len(strings), size)
     if not used:
         return 0
@@ -250,18 +255,18 @@ def _characters(strings: Sequence[bytes], size: int) -> int:
 
 
 def fill(tensor: TensorProto, array: np.ndarray) -> None:
-    """Writes an array into a TensorProto, into the typed field of its dtype.
+    """Writes an array to the typed field of a TensorProto.
 
-    That is where TensorFlow Serving's answers have their values.
+    TensorFlow Serving's responses use the typed fields, too.
 
     Args:
         tensor: An empty message.
-        array: Of a dtype that TensorFlow has; objects are strings, as bytes.
+        array: Array of a TensorFlow dtype; object arrays hold strings as bytes.
     """
     is_string = array.dtype == object
     dtype = tf.string if is_string else tf.as_dtype(array.dtype)
     tensor.dtype = dtype.as_datatype_enum
-    tensor.tensor_shape.SetInParent()  # Of a scalar, too.
+    tensor.tensor_shape.SetInParent()  # Scalars have a shape, too.
     for size in array.shape:
         tensor.tensor_shape.dim.add(size=size)
     flat = np.ascontiguousarray(array).reshape(-1)

@@ -2,8 +2,8 @@
 
 Such a signature has one input, `inputs`, of serialized Examples. A classification has
 the outputs `classes` (strings), `scores` (float32) or both, `[batch, classes]`; a
-regression has `outputs`, `[batch]` or `[batch, 1]` float32. All is as in TensorFlow
-Serving's classifier.cc, regressor.cc and multi_inference.cc.
+regression has `outputs`, `[batch]` or `[batch, 1]` float32. The behavior follows
+TensorFlow Serving's classifier.cc, regressor.cc and multi_inference.cc.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ Result: TypeAlias = (
 
 
 class ExampleInference:
-    """Answers requests that hold Examples.
+    """Answers requests with Examples.
 
     Args:
         predictor: Runs signatures.
-        checks_method_names: Whether a signature's `method_name` must be that of the
-            call, which exports of TensorFlow 2 do not have. Default False, as in
+        checks_method_names: Whether a signature's `method_name` must match the call.
+            Exports of TensorFlow 2 do not have such names. Default False, as in
             TensorFlow Serving.
     """
 
@@ -63,15 +63,15 @@ class ExampleInference:
         Args:
             spec: Model, version and signature.
             method: `CLASSIFY` or `REGRESS`.
-            examples: `[batch]`, of `read_examples`.
-            timeout: Seconds that the answer may take.
+            examples: `[batch]`, returned by `read_examples`.
+            timeout: Timeout in seconds.
             entry_point: "GRPC" or "REST", for metrics.
 
         Returns:
             The result of each Example, and the spec with the version that answered.
 
         Raises:
-            ServingError: If there is no answer.
+            ServingError: If the request fails.
         """
         version, model = self._registry.acquire(spec)
         version.release()
@@ -92,19 +92,21 @@ class ExampleInference:
         timeout: float,
         entry_point: str,
     ) -> inference_pb2.MultiInferenceResponse:
-        """Answers several tasks for the same Examples by one version of a model.
+        """Runs several tasks on the same Examples with one version of a model.
 
         Raises:
-            ServingError: If there is no answer to one of them.
+            ServingError: If one of the tasks fails.
         """
         if not tasks:
             raise invalid("The request has no tasks.")
         specs = [task.model_spec for task in tasks]
         if {spec.name for spec in specs} != {specs[0].name}:
-            raise invalid("All tasks are for one model.")
+            raise invalid("All tasks must be for the same model.")
         signatures = [spec.signature_name or DEFAULT_SIGNATURE for spec in specs]
         if len(set(signatures)) < len(signatures):
-            raise invalid(f"Each task has a signature of its own: {shown(signatures)}")
+            raise invalid(
+                f"Each task must have a different signature: {shown(signatures)}"
+            )
         version, model = self._registry.acquire(specs[0])
         try:
             for spec, task in zip(specs, tasks, strict=True):
@@ -128,18 +130,18 @@ class ExampleInference:
         return response
 
     def _outputs(self, model: SavedModel, name: str, method: str) -> list[str]:
-        """Holds a signature to a method; returns the outputs that it is asked for."""
+        """Checks a signature against a method; returns the outputs to request."""
         name = name or DEFAULT_SIGNATURE
         if method not in (CLASSIFY, REGRESS):
             raise ServingError(
                 grpc.StatusCode.UNIMPLEMENTED,
-                f"A task's method_name is {CLASSIFY} or {REGRESS}. Received: "
+                f"A task's method_name must be {CLASSIFY} or {REGRESS}. Received: "
                 f"{method[:100]!r}",
             )
         try:
             signature = model.signature(name)
         except ServingError as error:
-            # There as a wrong request, unlike in Predict.
+            # INVALID_ARGUMENT in TensorFlow Serving, unlike in Predict.
             raise invalid(error.message) from None
         if self._checks_method_names and signature.method_name != method:
             raise invalid(
@@ -148,8 +150,8 @@ class ExampleInference:
             )
         if set(signature.inputs) != {EXAMPLES_INPUT}:
             raise invalid(
-                f"The signature {name} has the inputs {sorted(signature.inputs)}, "
-                f'where this method needs one, "{EXAMPLES_INPUT}".'
+                f'This method requires exactly one input, "{EXAMPLES_INPUT}". The '
+                f"signature {name} has the inputs {sorted(signature.inputs)}."
             )
         return _expected_outputs(name, signature, method)
 
@@ -158,15 +160,15 @@ def _expected_outputs(name: str, signature: SignatureDef, method: str) -> list[s
     outputs = sorted(signature.outputs)
     if method == REGRESS and outputs != [_VALUES]:
         raise invalid(
-            f"The signature {name} has the outputs {outputs}, where Regress needs one, "
-            f'"{_VALUES}".'
+            f'Regress requires exactly one output, "{_VALUES}". The signature {name} '
+            f"has the outputs {outputs}."
         )
     if method == CLASSIFY:
         outputs = [output for output in outputs if output in (_CLASSES, _SCORES)]
         if not outputs or len(signature.outputs) > 2:
             raise invalid(
-                f"The signature {name} has the outputs {sorted(signature.outputs)}, "
-                f'where Classify needs "{_CLASSES}", "{_SCORES}" or both.'
+                f'Classify requires the output "{_CLASSES}", "{_SCORES}" or both. The '
+                f"signature {name} has the outputs {sorted(signature.outputs)}."
             )
     return outputs
 
@@ -174,10 +176,14 @@ def _expected_outputs(name: str, signature: SignatureDef, method: str) -> list[s
 def classifications(
     outputs: Arrays, number: int
 ) -> classification_pb2.ClassificationResult:
-    """Returns the labels and scores of so many Examples.
+    """Returns the labels and scores of Examples.
+
+    Args:
+        outputs: Outputs of the signature.
+        number: Number of Examples.
 
     Raises:
-        ServingError: If the outputs are not `[number, classes]`, or of other types.
+        ServingError: If an output has a wrong dtype or is not `[number, classes]`.
     """
     classes, scores = outputs.get(_CLASSES), outputs.get(_SCORES)
     for name, array, dtype in (
@@ -188,7 +194,7 @@ def classifications(
             _check(name, array, dtype, number, [2])
     widths = {array.shape[1] for array in (classes, scores) if array is not None}
     if len(widths) > 1:
-        raise invalid(f"The outputs {_CLASSES} and {_SCORES} differ in their classes.")
+        raise invalid(f"{_CLASSES} and {_SCORES} differ in their number of classes.")
     (width,) = widths
     result = classification_pb2.ClassificationResult()
     for row in range(number):
@@ -203,15 +209,19 @@ def classifications(
 
 
 def regressions(outputs: Arrays, number: int) -> regression_pb2.RegressionResult:
-    """Returns the values of so many Examples.
+    """Returns the values of Examples.
+
+    Args:
+        outputs: Outputs of the signature.
+        number: Number of Examples.
 
     Raises:
-        ServingError: If the output is not `[number]` or `[number, 1]` of float32.
+        ServingError: If the output is not `[number]` or `[number, 1]` float32.
     """
     array = outputs[_VALUES]
     _check(_VALUES, array, np.dtype(np.float32), number, [1, 2])
     if array.size != number:
-        raise invalid(f"Output {_VALUES} has the shape {list(array.shape)}.")
+        raise invalid(f"Output {_VALUES} has the wrong shape {list(array.shape)}.")
     result = regression_pb2.RegressionResult()
     for value in array.ravel():
         result.regressions.add(value=value)
@@ -224,6 +234,6 @@ def _check(
     if array.ndim not in ranks or len(array) != number or array.dtype != dtype:
         kind = "string" if dtype.hasobject else dtype.name
         raise invalid(
-            f"Output {name} is to be {kind}, for {counted(number, 'Example')}. It is "
-            f"{array.dtype.name}, of the shape {list(array.shape)}."
+            f"Output {name} must be {kind}, for {counted(number, 'Example')}. It is "
+            f"{array.dtype.name} with shape {list(array.shape)}."
         )

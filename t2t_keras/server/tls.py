@@ -1,4 +1,4 @@
-"""The certificate that a server shows, and those it asks of its clients."""
+"""TLS credentials of a server."""
 
 import dataclasses
 import ssl
@@ -14,16 +14,16 @@ from t2t_keras.files import user_path
 
 @dataclasses.dataclass(frozen=True)
 class ServerTls:
-    """How a server proves who it is, and whom it answers: the contents of PEM files.
+    """TLS credentials of a server: the contents of PEM files.
 
     Args:
-        certificate: The certificate chain.
-        key: Its key, not encrypted.
-        client_ca: Who signs the certificates that clients must have; None if they need
-            none.
+        certificate: Certificate chain.
+        key: Private key, not encrypted.
+        client_ca: Authority that must have signed client certificates; None if clients
+            need none.
 
     Raises:
-        UserError: If they cannot be used, or do not belong together.
+        UserError: If they are invalid or do not match.
     """
 
     certificate: bytes
@@ -32,7 +32,7 @@ class ServerTls:
 
     def __post_init__(self) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # Python takes certificates and keys from files alone.
+        # Python reads certificates and keys from files only.
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, name) for name in ("certificate", "key")]
             for file, content in zip(files, (self.certificate, self.key), strict=True):
@@ -44,11 +44,11 @@ class ServerTls:
                 context.load_verify_locations(cadata=self.client_ca.decode("ascii"))
             except (OSError, ValueError) as error:
                 raise UserError(
-                    f"The certificate authority of clients is none: {error}"
+                    f"The client certificate authority is invalid: {error}"
                 ) from error
 
     @classmethod
-    def of_files(
+    def from_files(
         cls, certificate: str, key: str, client_ca: str | None = None
     ) -> "ServerTls":
         """Reads the files.
@@ -71,7 +71,7 @@ class ServerTls:
             ) from error
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
-        """Returns what gRPC takes."""
+        """Returns the credentials for gRPC."""
         return grpc.ssl_server_credentials(
             [(self.key, self.certificate)],
             self.client_ca,

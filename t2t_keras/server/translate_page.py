@@ -1,4 +1,4 @@
-"""The page to try a model in a browser, and what it is told of a version."""
+"""The page to try a model in a browser, and the version details it shows."""
 
 import contextlib
 import functools
@@ -17,11 +17,11 @@ _EXAMPLES = 3
 
 
 def translate_page(max_rows: int, max_bytes: int) -> tuple[str, dict[str, str]]:
-    """Returns the page and the headers that it is sent with.
+    """Returns the page and its HTTP headers.
 
     Args:
-        max_rows: Maximum number of rows of a request, which the page keeps to.
-        max_bytes: Maximum number of bytes of a request's body, likewise.
+        max_rows: Maximum number of rows of the page's requests.
+        max_bytes: Maximum size in bytes of the bodies of the page's requests.
     """
     folder = resources.files("t2t_keras.server") / "page"
     page = assemble(folder, {"limits": {"rows": max_rows, "bytes": max_bytes}})
@@ -46,14 +46,14 @@ def translate_page(max_rows: int, max_bytes: int) -> tuple[str, dict[str, str]]:
 
 @functools.lru_cache(maxsize=64)
 def about(version_dir: Path) -> dict[str, Any]:
-    """Returns what the page is told of a version beside its signatures.
+    """Describes a version for the page, in addition to its signatures.
 
     Args:
         version_dir: Directory of the version.
 
     Returns:
-        `examples`, sentences to translate, from its warm-up requests; `source_lang` and
-        `target_lang` where its model card names them.
+        `examples`, example sentences from the warm-up requests; `source_lang` and
+        `target_lang` if the model card names them.
     """
     examples: list[str] = []
     for request in read_warmup(version_dir):
@@ -63,7 +63,7 @@ def about(version_dir: Path) -> dict[str, Any]:
             text = sentence.decode("utf-8", "replace").strip()
             if text and text not in examples:
                 examples.append(text)
-    # Other servers' exports have no card, or another file of that name.
+    # Foreign exports have no model card, or another file of that name.
     data: Any = None
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         card = (version_dir / EXTRA / "model_card.json").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The versions of one model: which there are, which are wanted, and their state."""
+"""The versions of one model: those found, those requested, and their state."""
 
 import threading
 import time
@@ -20,16 +20,16 @@ from t2t_keras.server.serving_errors import ServingError
 class VersionedModel:
     """A model of the server's configuration, and its versions.
 
-    One thread calls `update` and what else changes it; any thread may send requests.
-    Each version is loaded and closed in a thread of its own.
+    One thread calls `update` and other methods that change it; any thread may send
+    requests. Each version is loaded and closed in a thread of its own.
 
     Args:
         config: A ModelConfig.
-        metrics: Where loading is counted.
-        report: Is told of what happens, a line at a time.
-        changed: Is called, by any thread, when `update` has something to do.
-        slots: Is entered by each thread while it loads, to limit how many do.
-        enable_batching: As of `Version`.
+        metrics: Prometheus metrics.
+        report: Called with each line of the log.
+        changed: Called, from any thread, when `update` has something to do.
+        slots: Context that each thread enters while it loads, to limit their number.
+        enable_batching: See `Version`.
     """
 
     def __init__(
@@ -49,51 +49,51 @@ class VersionedModel:
         self._enable_batching = enable_batching
         self._versions: dict[int, Version] = {}
         self._threads: dict[Version, threading.Thread] = {}
-        # What was there when it was looked last, and what was wrong with it.
+        # Requested versions found by the last look, and its error message.
         self._wanted: dict[int, Path] = {}
         self._trouble = ""
 
     def look(self) -> None:
-        """Looks which versions there are, and says once what is wrong with them."""
+        """Looks for versions and reports each problem once."""
         try:
             self._wanted, trouble = self._find()
         except OSError as error:
-            # Such as a file system that fails for a while. What is loaded is served.
+            # For example a temporary file system failure. Loaded versions are kept.
             trouble = str(error)
         if trouble and trouble != self._trouble:
             self._report(f"{self.config.name}: {trouble}")
         self._trouble = trouble
 
     def _find(self) -> tuple[dict[int, Path], str]:
-        """Returns the versions that the policy asks for, and what is wrong if any is.
+        """Returns the versions that the policy requests, and a problem if there is one.
 
         Raises:
             OSError: If the base path cannot be read.
         """
         base = Path(self.config.base_path)
-        there = versions_of(base)
+        existing = versions_of(base)
         policy = self.config.model_version_policy
-        if not there:
+        if not existing:
             return {}, _hint(base)
         if policy.HasField("all"):
-            return there, ""
+            return existing, ""
         if policy.HasField("specific"):
-            asked = sorted(set(policy.specific.versions))
-            missing = [number for number in asked if number not in there]
-            found = {number: there[number] for number in asked if number in there}
+            requested = sorted(set(policy.specific.versions))
+            missing = [number for number in requested if number not in existing]
+            found = {n: existing[n] for n in requested if n in existing}
             trouble = (
-                f"{base} has the versions {list(there)}, but not {missing}, which "
-                "model_version_policy asks for."
+                f"{base} has the versions {list(existing)}, but not {missing}, which "
+                "model_version_policy requests."
             )
             return found, trouble if missing else ""
         number = policy.latest.num_versions or 1
-        return {n: there[n] for n in list(there)[-number:]}, ""
+        return {n: existing[n] for n in list(existing)[-number:]}, ""
 
     def update(self) -> None:
-        """Begins to load what is new, and to unload what is not wanted any more.
+        """Starts to load new versions and to unload those no longer requested.
 
-        An old version goes only when a wanted one is available, so that there is no
-        moment without any.
+        An old version is unloaded only once a requested one is available, so that one
+        is always available.
         """
         self._forget()
         for number, path in self._wanted.items():
@@ -107,24 +107,24 @@ class VersionedModel:
             else:
                 continue
             self._report(f"{self._title(known)} is being loaded ...")
-            self._begin(self._load, known)
+            self._start(self._load, known)
         old = [v for n, v in self._versions.items() if n not in self._wanted]
         for version in old:
             version.cancel()
         if self.has_wanted():
             for version in old:
                 if version.is_available:
-                    self._report(f"{self._title(version)} ends.")
+                    self._report(f"{self._title(version)} is being unloaded ...")
                     version.unload()
         self._close_idle()
 
     def _close_idle(self) -> None:
         for version in self._versions.values():
             if version.is_idle and version not in self._threads:
-                self._begin(self._close, version)
+                self._start(self._close, version)
 
     def _forget(self) -> None:
-        """Drops versions that have ended and whose directories are gone."""
+        """Drops ended versions whose directories no longer exist."""
         for number, version in list(self._versions.items()):
             if version.state == Status.END and not version.path.is_dir():
                 del self._versions[number]
@@ -132,8 +132,8 @@ class VersionedModel:
             if not thread.is_alive():
                 del self._threads[version]
 
-    def _begin(self, work: Callable[[Version], None], version: Version) -> None:
-        # A daemon: an operation that cannot be interrupted must not hold up the end.
+    def _start(self, work: Callable[[Version], None], version: Version) -> None:
+        # Daemon: an uninterruptible operation must not delay the exit.
         thread = threading.Thread(target=work, args=[version], daemon=True)
         self._threads[version] = thread
         thread.start()
@@ -144,14 +144,14 @@ class VersionedModel:
         if version.error:
             message = f"cannot be loaded: {version.error.message}"
         elif not version.is_available:
-            message = "is not wanted any more; its loading was ended."
+            message = "is no longer requested; loading was cancelled."
         else:
             message = "is available."
             if self._enable_batching is None and not version.joins_requests:
                 message += (
-                    " It does not say that its rows are independent: each request is "
-                    "computed by itself. An export made anew by t2t-export says so; "
-                    "--enable_batching joins the requests to every model."
+                    " It is not marked as having independent rows: each request runs "
+                    "alone. Export the model again with t2t-export to mark it, or use "
+                    "--enable_batching to batch the requests of all models."
                 )
         self._report(f"{self._title(version)} {message}")
         if not version.is_available:
@@ -161,21 +161,21 @@ class VersionedModel:
     def _close(self, version: Version) -> None:
         version.close()
         give_back_memory()
-        self._report(f"{self._title(version)} is closed, its memory free.")
+        self._report(f"{self._title(version)} is closed; its memory is freed.")
         self._changed()
 
     def _title(self, version: Version) -> str:
         return f"{self.config.name}: version {version.number}"
 
     def unload(self) -> None:
-        """Unloads all versions, and ends the loading of others."""
+        """Unloads all versions and cancels loading."""
         self._wanted = {}
         for version in self._versions.values():
             version.cancel()
             version.unload()
 
     def is_over(self) -> bool:
-        """Closes what can be; tells whether nothing is left of what `unload` ended."""
+        """Closes idle versions; returns whether all unloaded versions have ended."""
         self._forget()
         self._close_idle()
         return not self._threads and all(
@@ -183,13 +183,13 @@ class VersionedModel:
         )
 
     def join(self, until: float) -> bool:
-        """Waits until all has ended; to be called after `unload`.
+        """Waits until all versions have ended. Call it after `unload`.
 
         Args:
-            until: How long, in the seconds of `time.monotonic`.
+            until: Time limit, on the clock of `time.monotonic`.
 
         Returns:
-            Whether it has.
+            Whether all have ended.
         """
         self.is_over()
         for thread in self._threads.values():
@@ -197,12 +197,12 @@ class VersionedModel:
         return self.is_over()
 
     def is_loading(self) -> bool:
-        """Tells whether it is not known yet of a wanted version if it can be loaded."""
+        """Returns whether the outcome of loading a requested version is still open."""
         versions = [self._versions.get(number) for number in self._wanted]
         return not all(v and (v.is_available or v.error) for v in versions)
 
     def is_available(self, number: int | None = None) -> bool:
-        """Tells whether a version may be asked, or any."""
+        """Returns whether a version, or any version, is available."""
         return any(
             version.is_available
             for each, version in list(self._versions.items())
@@ -210,11 +210,11 @@ class VersionedModel:
         )
 
     def has_wanted(self) -> bool:
-        """Tells whether a version that the configuration asks for may be asked."""
+        """Returns whether a requested version is available."""
         return any(self.is_available(number) for number in self._wanted)
 
     def why_unavailable(self) -> str:
-        """Returns what keeps it from having an available version."""
+        """Returns why no version is available."""
         errors = [
             f"version {version.number}: {version.error.message}"
             for version in self._versions.values()
@@ -223,10 +223,10 @@ class VersionedModel:
         return "; ".join(errors) or self._trouble
 
     def acquire(self, number: int | None = None) -> tuple[Version, SavedModel]:
-        """Finds a version for a request, which has to release it.
+        """Returns a version for a request; the caller must release it.
 
         Args:
-            number: The version; None for the latest that is available.
+            number: Version number; None for the latest available version.
 
         Raises:
             ServingError: If it is not available.
@@ -248,7 +248,7 @@ class VersionedModel:
         """Returns the state of one version or of all, the latest first.
 
         Raises:
-            ServingError: If there has never been such a version.
+            ServingError: If the version has never existed.
         """
         versions = dict(sorted(self._versions.items(), reverse=True))
         if number is not None:
@@ -263,7 +263,7 @@ class VersionedModel:
 
 
 def _hint(base: Path) -> str:
-    """Says why a base path has no versions."""
+    """Explains why a base path has no versions."""
     if not base.is_dir():
         return f"there is no directory {base}."
     if not is_version(base):
@@ -273,10 +273,10 @@ def _hint(base: Path) -> str:
         )
     if base.name.isdecimal():
         return (
-            f"{base} is itself a version, and has none below it. The base path is the "
-            f"directory above: {base.parent}"
+            f"{base} is itself a version and has no versions below it. Use its parent "
+            f"directory as the base path: {base.parent}"
         )
     return (
-        f"{base} is itself a SavedModel, and has no versions below it. Move it to a "
+        f"{base} is itself a SavedModel and has no versions below it. Move it to a "
         f"subdirectory whose name is a number: {base / '1'}"
     )

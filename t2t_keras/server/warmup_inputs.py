@@ -1,4 +1,4 @@
-"""The warm-up requests of a version, as its signatures take them."""
+"""The warm-up requests of a version, as inputs of its signatures."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +11,13 @@ from t2t_keras.server.saved_model import Arrays
 
 
 def warmup_inputs(version_dir: Path) -> Iterator[tuple[str, Arrays]]:
-    """Yields what to run before a version is used: the requests of all methods.
+    """Yields the inputs of the warm-up requests to all methods.
 
     Yields:
         A signature's name, empty for the default, and its inputs.
 
     Raises:
-        UserError: If the file is damaged, or holds too many.
+        UserError: If the file is damaged or holds too many requests.
     """
     for log in read_warmup_logs(version_dir):
         kind = log.WhichOneof("log_type")

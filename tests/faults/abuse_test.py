@@ -1,6 +1,6 @@
-"""A server under abuse for minutes: `make test-faults`. Its memory does not grow.
+"""A server under abuse for minutes (`make test-faults`): its memory does not grow.
 
-T2T_ABUSE_MINUTES says how long; 2 otherwise.
+T2T_ABUSE_MINUTES sets the duration; default 2.
 """
 
 import json
@@ -27,7 +27,7 @@ def resident_mb(server):
 
 
 def round_of_abuse(server, seed):
-    """Sends 200 malformed requests, and what else servers have to bear."""
+    """Sends 200 malformed requests, large requests, and disconnects."""
     for case in abuse.rest_cases("words", 120, seed):
         assert abuse.send_rest(server, case)[0] in case.right, case
     with server.channel() as channel:
@@ -61,7 +61,7 @@ def test_memory_does_not_grow(tmp_path):
         answer = server.get(PREDICT, abuse.GOOD)
         assert answer[0] == 200
         assert server.stop() == 0
-    # What is used once, such as the threads' stacks, is there after a tenth.
+    # One-time allocations, such as thread stacks, are done after a tenth.
     first, last = sizes[len(sizes) // 10], sizes[-1]
     print(
         f"\n{rounds} rounds of 200 malformed requests in {MINUTES:g} minutes: "

@@ -1,6 +1,6 @@
-"""Kills, damage and full disks: what a run loses to them is nothing.
+"""Training loses nothing to kills, damaged files and full disks.
 
-Minutes long, and so apart from the ordinary suite: `make test-faults`.
+Takes minutes, so it is not part of the default suite: `make test-faults`.
 """
 
 import contextlib
@@ -58,12 +58,12 @@ def command_line(kind, work, model):
 
 
 def run(line, losses, stop_after=None, rng=None):
-    """Runs a command, notes each step's loss, and kills it after so many steps.
+    """Runs a command, records each step's loss, and kills it after some steps.
 
-    Every loss of a step that was seen before must be what it was.
+    The loss of a step that was seen before must not change.
 
     Returns:
-        Whether it came to its end, and what it said.
+        Whether the command succeeded, and its standard error.
     """
     process = subprocess.Popen(
         line, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -111,7 +111,7 @@ def same_weights(model, other):
 
 @pytest.fixture(scope="module")
 def whole(work):
-    """Runs that nothing happened to: their losses by kind."""
+    """Losses of uninterrupted runs by kind."""
     found = {}
     for kind in KILLS:
         found[kind] = {}
@@ -122,12 +122,12 @@ def whole(work):
 
 
 @pytest.mark.parametrize("kind", KILLS)
-def test_a_run_that_is_killed_ends_as_one_that_is_not(work, whole, kind, capsys):
+def test_resume_after_kill_matches_uninterrupted_run(work, whole, kind, capsys):
     rng, losses = random.Random(kind), {}
     model = work / f"{kind}_killed"
     kills = 0
     while kills < KILLS[kind]:
-        # A killed run starts anew from its last checkpoint: some steps are seen twice.
+        # A killed run resumes from its last checkpoint and repeats some steps.
         after = rng.randint(1, max(2, STEPS // KILLS[kind]))
         ended, _ = run(command_line(kind, work, model), losses, after, rng)
         assert not ended, "It ended before it was killed."
@@ -142,7 +142,7 @@ def test_a_run_that_is_killed_ends_as_one_that_is_not(work, whole, kind, capsys)
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "remove"])
-def test_damaged_checkpoints_cost_steps_and_nothing_else(work, whole, damage):
+def test_resume_after_damaged_checkpoint_matches_uninterrupted_run(work, whole, damage):
     rng, losses = random.Random(damage), {}
     model = work / f"damaged_{damage}"
     line = command_line("one", work, model)
@@ -174,21 +174,21 @@ def mounted(directory, options):
     line = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(directory)]
     done = subprocess.run(line, capture_output=True, text=True)
     if done.returncode:
-        pytest.skip(f"mounting needs rights that are not there: {done.stderr}")
+        pytest.skip(f"no permission to mount: {done.stderr}")
     try:
         yield directory
     finally:
         subprocess.run(["umount", str(directory)], check=True)
 
 
-def test_a_full_disk_is_told_and_costs_no_checkpoint(work, tmp_path):
+def test_full_disk_is_reported_and_keeps_checkpoints(work, tmp_path):
     with mounted(tmp_path / "small", "size=600k") as disk:
         model = disk / "model"
         ended, seen = run(command_line("one", work, model), {})
         assert not ended
         assert "No space left on device" in seen
         assert not list(model.rglob(".*.npz.*"))
-        # What was saved before is whole.
+        # Earlier checkpoints are intact.
         steps = sorted((model / "checkpoints").glob("weights-*.npz"))
         for path in steps:
             with np.load(path) as arrays:
@@ -200,7 +200,7 @@ def test_a_full_disk_is_told_and_costs_no_checkpoint(work, tmp_path):
         assert "A checkpoint takes" in seen or "No space left" in seen
 
 
-def test_a_read_only_directory_is_told_before_training(work, tmp_path):
+def test_read_only_directory_is_reported_before_training(work, tmp_path):
     with mounted(tmp_path / "locked", "ro") as disk:
         ended, seen = run(command_line("one", work, disk / "model"), {})
         assert not ended
@@ -208,7 +208,7 @@ def test_a_read_only_directory_is_told_before_training(work, tmp_path):
         assert '"event": "step"' not in seen
 
 
-def test_a_worker_that_hangs_takes_the_job_down(work, capsys):
+def test_hanging_worker_ends_the_job(work, capsys):
     workers = ",".join(f"127.0.0.1:{port}" for port in command.free_ports(2))
     line = [*command_line("one", work, work / "hanging"), f"--workers={workers}"]
     line += ["--train_steps=1000000"]

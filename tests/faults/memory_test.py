@@ -1,4 +1,4 @@
-"""Whatever is asked of it, a server keeps to its memory: `make test-faults`."""
+"""A server stays within its memory budget under any requests: `make test-faults`."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ MODEL = 'config {{ name: "{0}" base_path: "{1}/{0}" }}'
 
 
 class Hog(tf.Module):
-    """A model that takes as many MiB as it is told to."""
+    """A model that allocates a given number of MiB."""
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int32, name="mb")])
     def take(self, mb):
@@ -34,7 +34,7 @@ def peak_mb(server):
 
 
 def repeated(rows, words, model="words", **options):
-    """Returns a request of so many rows that shares one text between all of them."""
+    """Returns a request whose rows share one text."""
     request = served.predict_request(model, **options)
     for name in ("text", "translation")[: 1 + (options.get("signature") == "align")]:
         request.inputs[name].dtype = tf.string.as_datatype_enum
@@ -44,14 +44,14 @@ def repeated(rows, words, model="words", **options):
 
 
 def distinct(rows, words):
-    """Returns a request of so many different rows."""
+    """Returns a request of distinct rows."""
     text = ["no " * words + str(number) for number in range(rows)]
     return served.predict_request("words", text=text)
 
 
-def test_the_peak_of_memory_stays_within_the_budget(tmp_path):
+def test_peak_memory_stays_within_the_budget(tmp_path):
     exported.export(tmp_path / "words" / "1", *exported.toy(), max_input_tokens=1024)
-    # Without the mark it is asked request by request, as a foreign model is.
+    # Without the mark its requests run alone, like those of a foreign model.
     shutil.copytree(tmp_path / "words", tmp_path / "unmarked")
     (tmp_path / "unmarked" / "1" / "assets.extra" / "t2t-keras.json").unlink()
     hog = Hog()
@@ -59,15 +59,15 @@ def test_the_peak_of_memory_stays_within_the_budget(tmp_path):
     models = " ".join(MODEL.format(name, tmp_path) for name in NAMES)
     (tmp_path / "config").write_text(f"model_config_list {{ {models} }}")
     config = f"--model_config_file={tmp_path / 'config'}"
-    # As a process of its own: what is loaded counts.
+    # In a separate process, since loaded modules count.
     command = [sys.executable, "-m", "t2t_keras.pipelines.serve", config]
-    refused = subprocess.run(
+    rejected = subprocess.run(
         [*command, "--max_memory_mb=1"], stderr=subprocess.PIPE, text=True
     )
-    assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
-    least = int(re.search(r"at least ([\d,]+)", refused.stderr)[1].replace(",", ""))
-    budget = least + 400
+    assert rejected.returncode == 2
+    assert rejected.stderr.count("\n") == 1
+    minimum = int(re.search(r"at least ([\d,]+)", rejected.stderr)[1].replace(",", ""))
+    budget = minimum + 400
     with (
         served.server(
             config, f"--max_memory_mb={budget}", "--request_timeout_s=300"
@@ -92,8 +92,8 @@ def test_the_peak_of_memory_stays_within_the_budget(tmp_path):
         assert len(request.SerializeToString()) < 4000
         assert set(outcome(request)["translation"].string_val) == {alone}
         assert outcome(repeated(256, 1000, signature="align")) == "INVALID_ARGUMENT"
-        refusals = set(pool.map(outcome, [repeated(256, 1000, "unmarked")] * 4))
-        assert refusals == {"RESOURCE_EXHAUSTED"}
+        outcomes = set(pool.map(outcome, [repeated(256, 1000, "unmarked")] * 4))
+        assert outcomes == {"RESOURCE_EXHAUSTED"}
         (found,) = outcome(repeated(1, 1000, "unmarked"))["translation"].string_val
         assert found == alone
         for found in pool.map(outcome, [distinct(64, 200)] * 8):

@@ -1,6 +1,6 @@
-"""The server under load: `make test-load`, minutes, against the model of `make demo`.
+"""The server under load: `make test-load`, takes minutes, uses the `make demo` model.
 
-T2T_LOAD_SECONDS says how long the main run takes; 120 otherwise.
+T2T_LOAD_SECONDS sets the duration of the main run; default 120.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.load,
     pytest.mark.skipif(
         not (DEMO / "export" / "1").is_dir(),
-        reason=f"needs the export that `make demo` leaves in {DEMO}.",
+        reason=f"needs the export that `make demo` writes to {DEMO}.",
     ),
 ]
 
@@ -44,7 +44,7 @@ def sentences():
 
 
 def base_of(tmp_path):
-    """Returns a directory with version 1 of the demo's model."""
+    """Creates a directory with version 1 of the demo model."""
     base = tmp_path / "demo"
     base.mkdir()
     shutil.copytree(DEMO / "export" / "1", base / "1")
@@ -80,13 +80,13 @@ class RestClient:
 
 
 class Load:
-    """Clients that ask without pause, and hold each answer to the expected one.
+    """Clients that send requests without pause and check each response.
 
     Attributes:
-        latencies: Seconds of each request.
-        rows: How many sentences were answered.
-        wrong: What was not answered, or otherwise than expected.
-        versions: Who answered.
+        latencies: Latency of each request in seconds.
+        rows: Number of translated sentences.
+        wrong: Failed requests and unexpected results.
+        versions: Versions that answered.
     """
 
     def __init__(self, server, expected):
@@ -137,18 +137,18 @@ def expected_of(server, sentences):
     }
 
 
-def test_no_failed_and_no_crossed_answer_while_versions_change(sentences, tmp_path):
+def test_version_change_under_load_loses_and_mixes_up_no_response(sentences, tmp_path):
     flag, base = base_of(tmp_path)
     with served.server("--model_name=demo", flag) as server:
         expected = expected_of(server, sentences)
         assert len({text for text, _ in expected.values()}) > 300
         load = Load(server, expected)
         started = time.perf_counter()
-        # The length of the run is what is asked for, not a way to wait for something.
+        # The wait is the duration of the load, not a synchronization.
         threading.Event().wait(SECONDS / 2)
         shutil.copytree(base / "1", base / ".2")
         (base / ".2").rename(base / "2")
-        server.wait_for("version 1 ends")
+        server.wait_for("version 1 is being unloaded")
         threading.Event().wait(SECONDS / 2)
         load.stop()
         seconds = time.perf_counter() - started
@@ -158,7 +158,7 @@ def test_no_failed_and_no_crossed_answer_while_versions_change(sentences, tmp_pa
     print(
         f"\n{CLIENTS} clients, {seconds:.0f} s: {len(load.latencies):,} requests, "
         f"{load.rows:,} sentences, {load.rows / seconds:.0f} sentences/s, "
-        f"p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(load.wrong)} failed or crossed"
+        f"p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(load.wrong)} failed or mixed up"
     )
     assert not load.wrong, load.wrong[:3]
     assert load.versions >= {1, 2}
@@ -167,7 +167,7 @@ def test_no_failed_and_no_crossed_answer_while_versions_change(sentences, tmp_pa
 
 
 async def single_rows(port, sentences, seconds):
-    """Returns sentences per second of clients that send one at a time."""
+    """Returns the sentences per second of clients that send one sentence at a time."""
     answered = 0
     end = time.perf_counter() + seconds
 

@@ -1,4 +1,4 @@
-"""What tensors hold is the same after a request and its answer, by both protocols."""
+"""Tensor contents survive a request and its response, over both protocols."""
 
 import base64
 import sys
@@ -12,7 +12,7 @@ STRINGS = [b"nul\0\0", b"\xff\xfe", "ä".encode(), b"", b"\0", b"a"]
 
 
 class Echo(tf.Module):
-    """A model that answers its inputs, of whatever shape."""
+    """A model that returns its inputs, of any shape."""
 
     @tf.function(input_signature=[tf.TensorSpec(None, tf.string, name="x")])
     def text(self, x):
@@ -66,14 +66,14 @@ def test_strings_of_any_shape_keep_their_bytes(server, shape):
 
 
 def nested(flat, shape):
-    """Returns values as nested lists, and a single one as it is."""
+    """Returns values as nested lists, or a single value for a scalar."""
     if not shape:
         return flat[0]
     rows = np.arange(len(flat)).reshape(shape)
     return [nested([flat[i] for i in row.ravel()], shape[1:]) for row in rows]
 
 
-def test_numbers_stand_in_the_field_of_their_type(server):
+def test_numbers_are_in_the_typed_field_of_their_dtype(server):
     for value in ([1.0, 0.0, -2.5], [[1.0], [0.0]], 1.0, []):
         request = served.predict_request("echo", "number", x=np.array(value, "float32"))
         with server.channel() as channel:

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's contract beyond Predict, and at its edges, by both protocols."""
+"""TensorFlow Serving's contract beyond Predict, and its edge cases, over both."""
 
 import shutil
 import sys
@@ -37,7 +37,7 @@ def read(inputs):
 
 
 class Model(tf.Module):
-    """Signatures of Examples, right and wrong, and one of numbers."""
+    """Valid and invalid signatures of Examples, and one of numbers."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
     def double(self, x):
@@ -71,7 +71,7 @@ class Model(tf.Module):
 
     @tf.function(input_signature=[TEXTS])
     def wide(self, inputs):
-        """Neither is of a shape that there is an answer for."""
+        """Returns outputs of a shape that Regress does not support."""
         x = read(inputs)[0]
         return {"outputs": tf.stack([x, x], 1)}
 
@@ -161,7 +161,7 @@ def code_of(call, request):
     return raised.value.code().name, raised.value.details()
 
 
-def test_classify_gives_labels_and_scores(stub):
+def test_classify_returns_labels_and_scores(stub):
     examples = example(x=0.25, word="a"), example(x=0.5)
     response = stub.Classify(classification("classify", *examples))
     assert classes(response.result) == [
@@ -177,22 +177,22 @@ def test_classify_gives_labels_and_scores(stub):
 
 
 @pytest.mark.parametrize("signature", ["regress", "column"])
-def test_regress_gives_a_value_for_each_example(stub, signature):
+def test_regress_returns_a_value_for_each_example(stub, signature):
     response = stub.Regress(regression(signature, example(x=0.25), example(x=2.0)))
     assert [one.value for one in response.result.regressions] == [2.5, 20]
     assert response.model_spec.signature_name == signature
 
 
-def test_the_context_counts_with_each_example():
+def test_context_counts_once_per_example():
     context = example(word="c" * 1000)
     given = classification("name", *[example(x=1.0)] * 50, context=context).input
     assert len(given.SerializeToString()) < 5000
     assert len(read_examples(given, 60_000)) == 50
-    with pytest.raises(ServingError, match="more than a request may have, 40,000"):
+    with pytest.raises(ServingError, match="more than the maximum of 40,000"):
         read_examples(given, 40_000)
 
 
-def test_features_of_the_context_are_those_of_examples_that_lack_them(stub):
+def test_context_provides_features_that_examples_lack(stub):
     given = (example(x=0.25), example(x=0.5, word="b"))
     context = example(x=9.0, word="c")
     response = stub.Classify(classification("name", *given, context=context))
@@ -210,7 +210,7 @@ def tasks_of(*tasks, **options):
     return request
 
 
-def test_multi_inference_answers_its_tasks_in_order(stub):
+def test_multi_inference_returns_results_in_order_of_tasks(stub):
     tasks = (("regress", REGRESS), ("score", CLASSIFY), ("column", REGRESS))
     response = stub.MultiInference(tasks_of(*tasks))
     first, second, third = response.results
@@ -222,7 +222,7 @@ def test_multi_inference_answers_its_tasks_in_order(stub):
     ]
 
 
-def test_wrong_requests_of_examples(stub):
+def test_invalid_requests_with_examples_are_rejected(stub):
     one = example(x=0.5)
     for call, request, code, message in (
         (stub.Classify, classification("classify"), "INVALID_ARGUMENT", "is empty"),
@@ -240,7 +240,7 @@ def test_wrong_requests_of_examples(stub):
             stub.MultiInference,
             tasks_of(("score", CLASSIFY), ("score", CLASSIFY)),
             "INVALID_ARGUMENT",
-            "of its own",
+            "different signature",
         ),
         (
             stub.MultiInference,
@@ -256,7 +256,7 @@ def test_wrong_requests_of_examples(stub):
     assert code_of(stub.MultiInference, request)[0] == "INVALID_ARGUMENT"
 
 
-def test_warm_up_requests_of_all_methods_are_run(base, tmp_path):
+def test_warmup_requests_of_all_methods_are_run(base, tmp_path):
     shutil.copytree(base / "1", tmp_path / "1")
     path = tmp_path / "1" / WARMUP_PATH
     path.parent.mkdir(exist_ok=True)
@@ -310,17 +310,17 @@ def test_classify_and_regress_over_rest(server):
         (None, "at least one Example"),
         ([], "at least one Example"),
         ([1], "JSON object. Received: the number 1"),
-        ([{"x": None}], "Feature x holds null"),
-        ([{"x": [[0.5]]}], "Feature x holds a list"),
-        ([{"x": [1, 0.5]}], "of one kind"),
-        ([{"x": ["a", True]}], "of one kind"),
+        ([{"x": None}], "Feature x must not contain null"),
+        ([{"x": [[0.5]]}], "Feature x must not contain a list"),
+        ([{"x": [1, 0.5]}], "of the same type"),
+        ([{"x": ["a", True]}], "of the same type"),
         ([{"x": 1 << 63}], "int64"),
-        ([{"x": {"b64": "?"}}], "no Base64"),
-        ([{"\ud800": 1}], "is no text"),
+        ([{"x": {"b64": "?"}}], "not valid Base64"),
+        ([{"\ud800": 1}], "not valid text"),
         ([{"x": 1}], "Data types don't match"),  # An integer is not a float feature.
     ],
 )
-def test_wrong_examples_over_rest(server, examples, message):
+def test_invalid_examples_over_rest_are_rejected(server, examples, message):
     body = {"signature_name": "regress", "examples": examples}
     status, answer = server.get(f"{URL}:regress", body)
     assert (status, message in answer["error"]) == (400, True), answer
@@ -333,15 +333,15 @@ def test_wrong_examples_over_rest(server, examples, message):
         ("/V1/Models/default", 200),
         ("/V1/Models/default/VERSIONS/1", 200),
         ("/V1/MODELS/default/metadata", 200),
-        ("/v1/models/DEFAULT", 404),  # Names are what they are.
+        ("/v1/models/DEFAULT", 404),  # Names are case-sensitive.
         ("/v1/models/", 400),
     ],
 )
-def test_the_fixed_parts_of_a_path_may_be_in_any_case(server, path, status):
+def test_fixed_parts_of_a_path_are_case_insensitive(server, path, status):
     assert server.get(path)[0] == status
 
 
-def test_requests_by_a_path_in_capitals(server):
+def test_predict_by_a_path_in_capitals(server):
     body = {"instances": [1.0]}
     url = "/V1/MODELS/default/Versions/1"
     assert server.get(f"{url}:predict", body) == (200, {"predictions": [2.0]})
@@ -349,7 +349,7 @@ def test_requests_by_a_path_in_capitals(server):
     assert server.get("/v1/models", body)[0] == 400
 
 
-def test_what_loading_runs_cannot_be_called(server, stub):
+def test_loader_signatures_cannot_be_called(server, stub):
     name = "__saved_model_init_op"
     _, answer = server.get(f"{URL}/metadata")
     assert name in answer["metadata"]["signature_def"]["signature_def"]
@@ -360,7 +360,7 @@ def test_what_loading_runs_cannot_be_called(server, stub):
     assert code_of(stub.Predict, request)[0] == "FAILED_PRECONDITION"
 
 
-def test_complex_outputs_are_for_grpc_alone(server, stub):
+def test_complex_outputs_require_grpc(server, stub):
     for key in ("instances", "inputs"):
         body = {"signature_name": "turn", key: [1.0]}
         status, answer = server.get(f"{URL}:predict", body)
@@ -369,12 +369,12 @@ def test_complex_outputs_are_for_grpc_alone(server, stub):
     assert tf.make_ndarray(response.outputs["y"]).tolist() == [1 - 1j]
 
 
-def test_an_empty_signature_name_is_answered_by_the_default_ones(stub):
+def test_empty_signature_name_selects_the_default(stub):
     response = stub.Predict(served.predict_request("default", x=[1.0]))
     assert response.model_spec.signature_name == "serving_default"
 
 
-def test_columns_that_are_not_asked_for_are_left_alone_but_rows_are_not(server):
+def test_unknown_columns_are_ignored_but_unknown_keys_in_rows_are_rejected(server):
     body = {"inputs": {"x": [1.0], "more": "anything"}}
     assert server.get(f"{URL}:predict", body) == (200, {"outputs": [2.0]})
     body = {"inputs": {"more": [1.0]}}
@@ -384,7 +384,7 @@ def test_columns_that_are_not_asked_for_are_left_alone_but_rows_are_not(server):
 
 
 @pytest.mark.parametrize("path", ["/a\0b", "/" + "a/" * 3000])
-def test_a_path_that_is_none_is_a_wrong_request(server, path):
+def test_reload_with_an_invalid_path_is_rejected(server, path):
     request = model_management_pb2.ReloadConfigRequest()
     request.config.model_config_list.config.add(name="default", base_path=path)
     with server.channel() as channel:

@@ -1,4 +1,4 @@
-"""A request that is larger than a batch is computed in several, and loses nothing."""
+"""A request larger than a batch is split into several without changing its result."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ from t2t_keras.server.serving_errors import ServingError
 class Spelling:
     """A model whose outputs are as wide as the longest row of a batch.
 
-    It notes its batches; the first one waits until it may go on.
+    It records its batches; the first one waits for `go_on`.
     """
 
     def __init__(self, fails_on=b"*"):
@@ -51,8 +51,8 @@ def texts_of(text):
     return {"x": array}
 
 
-class Asked:
-    """A batcher of one thread, which is held up by the batch "first"."""
+class BusyBatcher:
+    """A batcher of one thread that is blocked by the batch "first"."""
 
     def __init__(self, model, **options):
         self.model = model
@@ -68,7 +68,7 @@ class Asked:
         return self.batcher.submit("key", self.model, inputs, rows=rows, **options)
 
     def end(self):
-        """Lets the model go on and returns its batches, the first one apart."""
+        """Unblocks the model and returns its batches except the first one."""
         self.model.go_on.set()
         self.batcher.close()
         return self.model.batches[1:]
@@ -78,7 +78,7 @@ PADDING = {"codes": -1}
 
 
 def spelt(text):
-    """Returns the outputs for a request as if it were computed at once."""
+    """Returns the outputs of a request that runs in a single batch."""
     model = Spelling()
     model.go_on.set()
     return model(texts_of(text), 1)
@@ -91,16 +91,16 @@ def same(found, expected):
         assert found[name].dtype == array.dtype
 
 
-def test_rows_beyond_a_batch_take_turns_with_other_requests():
-    ask = Asked(Spelling(), max_batch_size=2)
+def test_large_request_takes_turns_with_other_requests():
+    ask = BusyBatcher(Spelling(), max_batch_size=2)
     large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
     assert ask.end() == ["aa bb", "ff", "cc dd", "ee"]
     same(large.result(WAIT), spelt("aa bb cc dd ee"))
     same(small.result(WAIT), spelt("ff"))
 
 
-def test_a_batch_is_no_longer_than_allowed_and_rows_of_a_length_go_together():
-    ask = Asked(Spelling(), max_batch_length=8)
+def test_batches_respect_maximum_length_and_group_rows_of_similar_length():
+    ask = BusyBatcher(Spelling(), max_batch_length=8)
     text = "a bbbb cc dddd ee eeeeeeeeeeee f"
     large, small = ask(text, PADDING), ask("gg hh")
     assert ask.end() == ["eeeeeeeeeeee", "gg hh", "bbbb dddd", "cc ee a f"]
@@ -108,15 +108,15 @@ def test_a_batch_is_no_longer_than_allowed_and_rows_of_a_length_go_together():
     same(small.result(WAIT), spelt("gg hh"))
 
 
-def test_small_requests_are_joined_up_to_the_length_of_a_batch():
-    ask = Asked(Spelling(), max_batch_length=8)
+def test_small_requests_are_joined_up_to_maximum_batch_length():
+    ask = BusyBatcher(Spelling(), max_batch_length=8)
     for text in ("a b", "cc", "dddd", "e", "f"):
         ask(text)
     assert ask.end() == ["a b cc", "dddd e", "f"]
 
 
-def test_what_may_not_be_divided_is_computed_by_itself():
-    ask = Asked(Spelling(), max_batch_size=2, max_batch_length=4)
+def test_request_that_must_not_be_split_runs_alone():
+    ask = BusyBatcher(Spelling(), max_batch_size=2, max_batch_length=4)
     text = "aa bb cc"
     large, small = ask(text), ask("dd")
     assert ask.end() == [text, "dd"]
@@ -124,8 +124,8 @@ def test_what_may_not_be_divided_is_computed_by_itself():
     same(small.result(WAIT), spelt("dd"))
 
 
-def test_a_part_that_fails_ends_the_request_and_no_other():
-    ask = Asked(Spelling(fails_on=b"bb"), max_batch_size=2)
+def test_failed_part_fails_its_request_only():
+    ask = BusyBatcher(Spelling(fails_on=b"bb"), max_batch_size=2)
     large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
     assert ask.end() == ["aa bb", "ff"]
     with pytest.raises(ValueError, match="a bad row"):
@@ -133,8 +133,8 @@ def test_a_part_that_fails_ends_the_request_and_no_other():
     same(small.result(WAIT), spelt("ff"))
 
 
-def test_equal_rows_are_computed_once_where_they_have_equal_outputs():
-    ask = Asked(Spelling(), max_batch_size=2)
+def test_duplicate_rows_are_computed_once():
+    ask = BusyBatcher(Spelling(), max_batch_size=2)
     text = "aa bb aa aa cc bb aa"
     large = ask(text, PADDING, computes_once=True)
     alike = ask("dd dd", computes_once=True)
@@ -145,8 +145,8 @@ def test_equal_rows_are_computed_once_where_they_have_equal_outputs():
     same(other.result(WAIT), spelt("ee ee"))
 
 
-def test_what_is_computed_once_counts_as_often_as_it_is_answered():
-    ask = Asked(Spelling(), max_answer_bytes=100)
+def test_duplicate_rows_count_each_towards_response_size():
+    ask = BusyBatcher(Spelling(), max_answer_bytes=100)
     large, small = ask("aa " * 5, computes_once=True), ask("bb")
     assert ask.end() == ["aa bb"]
     with pytest.raises(ServingError, match="more than 100 bytes"):
@@ -154,7 +154,7 @@ def test_what_is_computed_once_counts_as_often_as_it_is_answered():
     same(small.result(WAIT), spelt("bb"))
 
 
-def test_rows_are_equal_if_all_inputs_are():
+def test_rows_are_equal_if_all_inputs_are_equal():
     def texts(*values):
         array = np.empty(len(values), object)
         array[:] = values
@@ -172,7 +172,7 @@ def test_rows_are_equal_if_all_inputs_are():
 
 
 class Leaving(Spelling):
-    """A model of which one client leaves while it computes."""
+    """A model whose client cancels the request while it runs."""
 
     def __call__(self, inputs, seconds):
         outputs = super().__call__(inputs, seconds)
@@ -181,15 +181,15 @@ class Leaving(Spelling):
         return outputs
 
 
-def test_what_is_left_of_a_cancelled_request_is_not_computed():
-    ask = Asked(Leaving(), max_batch_size=2)
+def test_rest_of_a_cancelled_request_is_not_computed():
+    ask = BusyBatcher(Leaving(), max_batch_size=2)
     ask.model.client = ask("aa bb cc dd ee", PADDING)
     ask("ff")
     assert ask.end() == ["aa bb", "ff"]
 
 
-def test_an_answer_that_is_too_large_ends_the_request():
-    ask = Asked(Spelling(), max_batch_size=2, max_answer_bytes=80)
+def test_too_large_response_fails_the_request():
+    ask = BusyBatcher(Spelling(), max_batch_size=2, max_answer_bytes=80)
     large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
     assert ask.end() == ["aa bb", "ff", "cc dd"]
     with pytest.raises(ServingError, match="more than 80 bytes"):
@@ -197,8 +197,8 @@ def test_an_answer_that_is_too_large_ends_the_request():
     same(small.result(WAIT), spelt("ff"))
 
 
-def test_a_batch_is_computed_as_long_as_the_last_of_its_requests_is_wanted():
-    ask = Asked(Spelling())
+def test_batch_runs_until_the_last_deadline_of_its_requests():
+    ask = BusyBatcher(Spelling())
     late = ask("aa", seconds=0)
     ask("bb", seconds=100)
     ask("cc", seconds=1000)
@@ -207,8 +207,8 @@ def test_a_batch_is_computed_as_long_as_the_last_of_its_requests_is_wanted():
     same(late.result(WAIT), spelt("aa"))
 
 
-def test_what_is_wanted_no_more_is_not_computed():
-    ask = Asked(Spelling())
+def test_expired_requests_are_not_computed():
+    ask = BusyBatcher(Spelling())
     late = ask("aa", seconds=0)
     assert ask.end() == []
     with pytest.raises(TimeoutError):
@@ -219,7 +219,7 @@ TEXTS = ["no 7 the 3 a dog 12", "the 7", "", "a dog 3 no", "no", "the the the", 
 
 
 @pytest.mark.parametrize("signature", ["serving_default", "n_best", "ids", "align"])
-def test_exports_answer_alike_however_a_request_is_divided(signature, tmp_path_factory):
+def test_exports_return_same_result_for_split_requests(signature, tmp_path_factory):
     base = tmp_path_factory.getbasetemp() / "divided"
     if not base.exists():
         base.mkdir()

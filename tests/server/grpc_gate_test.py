@@ -1,4 +1,4 @@
-"""Calls that send nothing, too much or too many fields cost others nothing."""
+"""Calls that send nothing, too much or too many fields do not affect others."""
 
 import asyncio
 import sys
@@ -30,7 +30,7 @@ REQUEST.model_spec.name = "echo"
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Answers with the name that it is asked for, repeated."""
+    """Returns the requested model name, repeated."""
 
     def __init__(self, admission):
         self.admission = admission
@@ -45,7 +45,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 
 class Running:
-    """A server of the gate, the service and the health service, and its parts."""
+    """A server with the gate, the service and the health service."""
 
     def __init__(self, token=None, timeout=PATIENCE, max_requests=2):
         (port,) = command.free_ports(1)
@@ -61,7 +61,7 @@ class Running:
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self.server)
 
     def channel(self):
-        """Opens a connection of its own."""
+        """Opens a separate connection."""
         options = [
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.max_receive_message_length", -1),
@@ -69,7 +69,7 @@ class Running:
         return grpc.aio.insecure_channel(self.address, options)
 
     async def ask(self, token=None):
-        """Returns the name in the answer to a good request."""
+        """Returns the name in the response to a valid request."""
         metadata = [("authorization", f"Bearer {token}")] if token else []
         async with self.channel() as channel:
             stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
@@ -97,7 +97,7 @@ async def codes(calls):
 
 
 async def send(channel, content):
-    """Sends bytes as a message; returns the code and what is said."""
+    """Sends bytes as a message; returns the status code and the error message."""
     try:
         await channel.unary_unary(PREDICT)(content, timeout=PATIENCE)
     except grpc.RpcError as error:
@@ -105,7 +105,7 @@ async def send(channel, content):
     return "OK", ""
 
 
-def test_calls_without_the_token_are_refused_before_their_message():
+def test_calls_without_token_are_rejected_before_their_message():
     async def test(running, channel):
         silent = [channel.stream_stream(PREDICT)() for _ in range(700)]
         assert await codes(silent) == {"UNAUTHENTICATED": 700}
@@ -115,7 +115,7 @@ def test_calls_without_the_token_are_refused_before_their_message():
     serve(test, token="s3cret")
 
 
-def test_calls_that_send_nothing_are_no_requests():
+def test_silent_calls_do_not_count_as_requests():
     async def test(running, channel):
         silent = [channel.stream_stream(PREDICT)() for _ in range(700)]
         watches = [channel.stream_stream(WATCH)() for _ in range(100)]
@@ -126,8 +126,8 @@ def test_calls_that_send_nothing_are_no_requests():
     serve(test)
 
 
-def test_the_call_that_has_waited_longest_makes_room(monkeypatch):
-    monkeypatch.setattr(grpc_gate, "_MOST_WAITING", 3)
+def test_longest_waiting_call_is_evicted(monkeypatch):
+    monkeypatch.setattr(grpc_gate, "_MAX_WAITING", 3)
 
     async def test(running, channel):
         silent = []
@@ -136,14 +136,14 @@ def test_the_call_that_has_waited_longest_makes_room(monkeypatch):
             await silent[-1].wait_for_connection()
         assert await codes(silent[:2]) == {"RESOURCE_EXHAUSTED": 2}
         assert await running.ask() == "echo"
-        # The good request was the sixth.
+        # The valid request was the sixth.
         assert await codes(silent[2:3]) == {"RESOURCE_EXHAUSTED": 1}
         assert not any(call.done() for call in silent[3:])
 
     serve(test)
 
 
-def test_a_message_has_to_come_in_time_and_at_all():
+def test_missing_message_times_out():
     async def test(running, channel):
         silent = [channel.stream_stream(method)() for method in (PREDICT, WATCH)]
         assert await codes(silent) == {"DEADLINE_EXCEEDED": 2}
@@ -154,7 +154,7 @@ def test_a_message_has_to_come_in_time_and_at_all():
     serve(test, timeout=1)
 
 
-def test_requests_at_once_and_the_bytes_they_hold_are_limited():
+def test_concurrent_requests_and_their_bytes_are_limited():
     async def test(running, channel):
         with running.admission.request(), running.admission.request():
             assert (await send(channel, b""))[0] == "RESOURCE_EXHAUSTED"
@@ -171,7 +171,7 @@ def test_requests_at_once_and_the_bytes_they_hold_are_limited():
     serve(test)
 
 
-def test_an_answer_that_is_not_taken_is_let_go():
+def test_unread_response_no_longer_counts_after_timeout():
     async def test(running, channel):
         running.service.repeat = 2 << 20
         call = channel.stream_stream(PREDICT)()
@@ -182,11 +182,11 @@ def test_an_answer_that_is_not_taken_is_let_go():
             if running.admission._bytes or held:
                 held.append(running.admission._bytes)
             await asyncio.sleep(0.01)
-        # The answer was held, nobody took it, and all of it was let go.
+        # The response was held, the client did not read it, and it was released.
         assert max(held) >= running.service.repeat
         running.service.repeat = 1
         assert await running.ask() == "echo"
-        # It can be taken still.
+        # The client can still read it.
         assert len(await call.read()) > max(held) - 1000
         assert await call.read() == grpc.aio.EOF
         assert await call.code() == grpc.StatusCode.OK
@@ -195,7 +195,7 @@ def test_an_answer_that_is_not_taken_is_let_go():
 
 
 def field(number, content):
-    """Returns a field of bytes as it is sent."""
+    """Returns a serialized bytes field."""
     length, size = b"", len(content)
     while size > 127:
         length, size = length + bytes([size & 127 | 128]), size >> 7
@@ -203,7 +203,7 @@ def field(number, content):
 
 
 def tensor(content):
-    """Returns a PredictRequest with a TensorProto of the given bytes."""
+    """Returns a serialized PredictRequest with a TensorProto of the given bytes."""
     return field(2, field(1, b"x") + field(2, content))
 
 
@@ -220,7 +220,7 @@ HOSTILE = {
 }
 
 
-def test_messages_of_many_fields_hold_up_nobody():
+def test_messages_with_many_fields_do_not_block_the_event_loop():
     gaps = []
 
     async def tick():
@@ -237,19 +237,19 @@ def test_messages_of_many_fields_hold_up_nobody():
             name: await send(channel, content) for name, content in HOSTILE.items()
         }
         ticking.cancel()
-        said = "INVALID_ARGUMENT", "A message has at most 524,288 fields."
+        said = "INVALID_ARGUMENT", "A message may have at most 524,288 fields."
         assert found.pop("vast dimensions") == (
             "INVALID_ARGUMENT",
-            "Input x has at most 64 dimensions. Received: 120,000",
+            "Input x may have at most 64 dimensions. Received: 120,000",
         )
         assert found == dict.fromkeys(found, said)
 
     serve(test)
-    # Each took seconds or up to a minute of the event loop.
+    # Without the limit, each blocks the event loop for seconds up to a minute.
     assert max(gaps) < 5
 
 
-def test_fields_are_counted_in_messages_inside_messages():
+def test_fields_of_nested_messages_are_counted():
     request = predict_pb2.PredictRequest(output_filter=["a", "b"])
     request.model_spec.version.value = 3
     request.inputs["x"].tensor_shape.dim.add(size=2)
@@ -266,7 +266,7 @@ def test_fields_are_counted_in_messages_inside_messages():
 
 
 @pytest.mark.parametrize("content", [b"\x0a\xff", b"\xff" * 100_000, b"\x0f" * 100_000])
-def test_messages_that_cannot_be_parsed(content):
+def test_malformed_messages_are_rejected(content):
     async def test(running, channel):
         code, said = await send(channel, content)
         assert (code, "cannot be parsed" in said) == ("INVALID_ARGUMENT", True)
@@ -274,7 +274,7 @@ def test_messages_that_cannot_be_parsed(content):
     serve(test)
 
 
-def test_health_is_told_at_once_and_when_it_changes():
+def test_watch_reports_health_at_once_and_on_change():
     async def test(running, channel):
         stub = health_pb2_grpc.HealthStub(channel)
         watch = stub.Watch(health_pb2.HealthCheckRequest())
@@ -291,8 +291,8 @@ def test_health_is_told_at_once_and_when_it_changes():
     serve(test)
 
 
-def test_watches_are_limited_and_have_to_be_read(monkeypatch):
-    monkeypatch.setattr(health, "_MOST_WATCHES", 2)
+def test_watches_are_limited_and_must_be_read(monkeypatch):
+    monkeypatch.setattr(health, "_MAX_WATCHES", 2)
     monkeypatch.setattr(health, "_WRITE_SECONDS", 0.1)
 
     class Deaf:

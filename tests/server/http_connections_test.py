@@ -1,4 +1,4 @@
-"""Connections over HTTP that send or take nothing cost others nothing."""
+"""HTTP connections that send or read nothing do not affect others."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from t2t_keras.server.held_response import HeldResponse
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    """Returns the files of a certificate, by argument of the server."""
+    """Certificate files by argument of the server."""
     path = fake_server.certificate(tmp_path_factory.mktemp("tls"))
     return {"tls_certificate": path / "cert.pem", "tls_key": path / "key.pem"}
 
@@ -25,7 +25,7 @@ async def connect(port, **options):
 
 
 async def is_closed(connection):
-    """Waits for the end of a connection and tells whether nothing came before."""
+    """Waits until a connection is closed; returns whether it received nothing."""
     with contextlib.suppress(ConnectionResetError):
         return await connection[0].read() == b""
     return True
@@ -40,14 +40,14 @@ async def answer(port, request=REQUEST % 1, **options):
     return head.split()[1], body
 
 
-def test_the_connection_that_is_idle_longest_makes_room():
+def test_longest_idle_connection_is_closed():
     async def test():
         async with serving(max_connections=3) as (_, port, come, may_answer):
             busy = await connect(port)
             busy[1].write(REQUEST % 7)
             await come.wait()
             silent = [await connect(port) for _ in range(2)]
-            # In the midst of its body.
+            # In the middle of its body.
             slow = await connect(port)
             slow[1].write((REQUEST % 8)[:-1])
             assert await is_closed(silent[0])
@@ -65,7 +65,7 @@ def test_the_connection_that_is_idle_longest_makes_room():
     asyncio.run(test())
 
 
-def test_handshakes_that_stall_make_room_and_end_in_time(tls, monkeypatch):
+def test_stalled_handshakes_are_closed_and_time_out(tls, monkeypatch):
     context = ssl.create_default_context(cafile=tls["tls_certificate"])
 
     async def test():
@@ -89,7 +89,7 @@ def test_handshakes_that_stall_make_room_and_end_in_time(tls, monkeypatch):
 
 
 def chunked(number, size):
-    """Returns a request whose body comes in so many chunks of a size."""
+    """Returns a request whose body has a number of chunks of a size."""
     head = b"POST /3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head + b"%x\r\n%b\r\n" % (size, b"a" * size) * number + b"0\r\n\r\n"
 
@@ -98,7 +98,7 @@ def chunked(number, size):
     ("number", "size", "status"),
     [(100, 1, b"200"), (5000, 200, b"200"), (5000, 1, b"400"), (5000, 20, b"400")],
 )
-def test_bodies_of_many_small_chunks_are_refused(number, size, status):
+def test_bodies_of_many_small_chunks_are_rejected(number, size, status):
     async def test():
         async with serving() as (_, port, _, may_answer):
             may_answer.set()
@@ -112,7 +112,7 @@ def test_bodies_of_many_small_chunks_are_refused(number, size, status):
     asyncio.run(test())
 
 
-def test_an_answer_is_held_until_it_is_taken_or_cannot_be(monkeypatch):
+def test_response_is_held_until_read_or_connection_lost(monkeypatch):
     monkeypatch.setattr(http_protocol, "_STALL_SECONDS", 1)
     content = b"a" * (64 << 20)
     done = asyncio.Event()
@@ -132,7 +132,7 @@ def test_an_answer_is_held_until_it_is_taken_or_cannot_be(monkeypatch):
             assert await reader.readexactly(len(content)) == content
             await done.wait()
             done.clear()
-            # This one does not read.
+            # This client does not read.
             writer.transport.pause_reading()
             writer.write(REQUEST % 2)
             await done.wait()
@@ -141,7 +141,7 @@ def test_an_answer_is_held_until_it_is_taken_or_cannot_be(monkeypatch):
     asyncio.run(test())
 
 
-def test_a_refusal_is_read_by_clients_that_send_their_whole_body_first():
+def test_clients_that_send_whole_body_first_get_the_error():
     size = 32 << 20
 
     async def app(scope, receive, send):
@@ -161,7 +161,7 @@ def test_a_refusal_is_read_by_clients_that_send_their_whole_body_first():
             assert b" 413 " in await reader.readline()
             assert (await reader.read()).endswith(b"no\r\n0\r\n\r\n")
             writer.close()
-            # Whose body never comes is answered all the same.
+            # A client whose body never arrives gets a response, too.
             reader, writer = await connect(port)
             writer.write(request() + b"a")
             assert b" 413 " in await reader.readline()
@@ -170,7 +170,7 @@ def test_a_refusal_is_read_by_clients_that_send_their_whole_body_first():
     asyncio.run(test())
 
 
-def test_a_connection_without_a_request_is_closed(monkeypatch):
+def test_connection_without_a_request_is_closed(monkeypatch):
     monkeypatch.setattr(http_protocol, "_HEAD_SECONDS", 0.5)
 
     async def test():

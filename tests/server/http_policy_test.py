@@ -1,4 +1,4 @@
-"""Foreign web pages are refused; answers carry the headers that HTTP asks for."""
+"""Foreign web pages are rejected; responses carry the required headers."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def ask(headers, status=200, method="POST", **options):
         "Named.Example.Org:80",
     ],
 )
-def test_names_that_no_stranger_can_give_and_allowed_ones_are_answered(host):
+def test_local_and_allowed_host_names_are_accepted(host):
     allowed = [".example.com", "named.example.org"]
     assert ask({"host": host}, allowed_hosts=allowed)[0] == 200
 
@@ -54,7 +54,7 @@ def test_names_that_no_stranger_can_give_and_allowed_ones_are_answered(host):
         *("127.0.0.1/x", "a:b", "[::1"),
     ],
 )
-def test_a_name_of_a_stranger_is_refused_and_the_flag_is_named(host):
+def test_foreign_host_name_is_rejected_and_flag_is_named(host):
     status, _, body = ask({"host": host}, allowed_hosts=[".example.com"])
     assert status == 403
     assert "--allowed_hosts" in body["error"]
@@ -67,19 +67,22 @@ def test_a_name_of_a_stranger_is_refused_and_the_flag_is_named(host):
     ("origin", "status"),
     [
         ("http://localhost:8501", 200),  # The server's own page.
-        ("https://localhost:8501", 200),  # Likewise, behind a proxy with TLS.
+        (
+            "https://localhost:8501",
+            200,
+        ),  # The server's own page behind a proxy with TLS.
         ("https://translate.example.com", 200),
         ("https://evil.example", 403),
         ("http://localhost:3000", 403),  # Another server's page.
         ("http://127.0.0.1:8501", 403),
-        ("null", 403),  # A file, or a frame in a sandbox.
+        ("null", 403),  # A file or a sandboxed frame.
         ("file://", 403),
         ("", 403),
         ("http://[", 403),
     ],
 )
-def test_only_pages_of_the_server_itself_may_use_it(origin, status):
-    # A form or a text needs no permission of the server: the browser just sends it.
+def test_only_own_pages_may_use_the_server(origin, status):
+    # Forms and plain text need no CORS preflight: the browser just sends them.
     headers = {
         "host": "localhost:8501",
         "origin": origin,
@@ -94,7 +97,7 @@ def test_only_pages_of_the_server_itself_may_use_it(origin, status):
 @pytest.mark.parametrize(
     "origin", ["null", "file://", "https://evil.example", "http://localhost:3000"]
 )
-def test_what_a_refusal_of_a_page_advises_works(origin):
+def test_flags_that_a_rejection_advises_work(origin):
     headers = {"host": "localhost:8501", "origin": origin}
     _, _, body = ask(headers)
     advised = re.findall(r"--(\w+)(?:=([^\s;]+))?", body["error"])
@@ -106,7 +109,7 @@ def test_what_a_refusal_of_a_page_advises_works(origin):
         }[flag]
         assert ask(headers, **options)[0] == 200
         if flag != "allowed_hosts":
-            # Before JSON is sent, a browser asks.
+            # A browser sends a preflight request before JSON.
             status, found, _ = ask(headers, method="OPTIONS", **options, status=405)
             assert (status, found["access-control-allow-origin"]) == (200, "*")
         tried.append(flag)
@@ -114,7 +117,7 @@ def test_what_a_refusal_of_a_page_advises_works(origin):
     assert tried == expected[0 if "//" in origin and "file" not in origin else 1 :]
 
 
-def test_a_browser_may_ask_first_where_all_sites_are_allowed():
+def test_cors_preflight_succeeds_if_all_sites_are_allowed():
     headers = {"host": "localhost", "origin": "https://a.example"}
     status, found, _ = ask(headers, method="OPTIONS", allow_origins=True, status=405)
     assert status == 200
@@ -136,7 +139,7 @@ def test_a_browser_may_ask_first_where_all_sites_are_allowed():
         (500, {}),
     ],
 )
-def test_headers_that_go_with_a_status(status, expected):
+def test_status_has_its_headers(status, expected):
     assert ask({"host": "localhost"}, status=status)[1] == expected
 
 
@@ -155,7 +158,7 @@ def test_headers_that_go_with_a_status(status, expected):
         (None, False),
     ],
 )
-def test_the_name_of_the_scheme_may_be_in_any_case(header, is_right):
+def test_authentication_scheme_is_case_insensitive(header, is_right):
     assert is_authorized(header, "s3cret") == is_right
 
 

@@ -1,4 +1,4 @@
-"""The HTTP server below the REST API: its sockets and connections."""
+"""The HTTP server of the REST API: sockets and connections."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from t2t_keras.server.http_server import listen
 
 
 class NoDelay(asyncio.Protocol):
-    """Notes the TCP_NODELAY option of the connections that it is given."""
+    """Records the TCP_NODELAY option of its connections."""
 
     def __init__(self, found):
         self.found = found
@@ -44,11 +44,11 @@ def test_accepted_connections_send_without_delay(host):
     assert asyncio.run(accept()) != 0
 
 
-def test_a_client_that_closes_its_side_alone_gets_its_answers():
+def test_half_closed_connection_gets_its_responses():
     async def ask():
         async with serving() as (_, port, come, may_answer):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            # The second one is read when the first one has been answered.
+            # The second request is read after the first has been answered.
             writer.write(REQUEST % 1 + REQUEST % 2)
             writer.write_eof()
             await come.wait()
@@ -62,8 +62,8 @@ def test_a_client_that_closes_its_side_alone_gets_its_answers():
     assert answers.index(b"/1") < answers.index(b"/2")
 
 
-def refusals(answers):
-    """Returns what is said in the refusals among answers, and how many others."""
+def errors_of(answers):
+    """Returns the messages of error responses, and the number of other responses."""
     heads = [part for part in answers.split(b"HTTP/1.1 ") if part]
     bad = [part.partition(b"\r\n\r\n") for part in heads if part.startswith(b"400")]
     for head, _, _ in bad:
@@ -84,12 +84,12 @@ CHUNKED = b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         ((REQUEST % 1)[:20], 0),
         (CHUNKED + b"5\r\nab", 0),
         (CHUNKED + b"5", 0),
-        # After another request that is answered first.
+        # After another request, which is answered first.
         (REQUEST % 1 + (REQUEST % 2)[:-1], 1),
         (REQUEST % 1 + (REQUEST % 2)[:20], 1),
     ],
 )
-def test_a_client_that_closes_its_side_within_a_request_is_told(sent, answered):
+def test_half_close_within_a_request_is_an_error(sent, answered):
     async def ask():
         async with serving() as (_, port, _, may_answer):
             may_answer.set()
@@ -100,10 +100,10 @@ def test_a_client_that_closes_its_side_within_a_request_is_told(sent, answered):
             writer.close()
             return answers
 
-    assert refusals(asyncio.run(ask())) == ([CUT_OFF], answered)
+    assert errors_of(asyncio.run(ask())) == ([CUT_OFF], answered)
 
 
-def test_a_head_request_that_is_cut_off_is_answered_without_a_body():
+def test_truncated_head_request_is_answered_without_a_body():
     async def ask():
         async with serving() as (_, port, _, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -119,7 +119,7 @@ def test_a_head_request_that_is_cut_off_is_answered_without_a_body():
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "message"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", "Missing mandatory Host: header"),
         (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "multiple Host: headers"),
@@ -127,7 +127,7 @@ def test_a_head_request_that_is_cut_off_is_answered_without_a_body():
         (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "Content-Length"),
     ],
 )
-def test_what_is_no_http_is_answered_in_json(sent, said):
+def test_malformed_http_is_answered_in_json(sent, message):
     async def ask():
         async with serving() as (_, port, _, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -136,13 +136,13 @@ def test_what_is_no_http_is_answered_in_json(sent, said):
             writer.close()
             return answers
 
-    (error,), others = refusals(asyncio.run(ask()))
+    (error,), others = errors_of(asyncio.run(ask()))
     assert error.startswith("Malformed request: ")
-    assert said in error
+    assert message in error
     assert others == 0
 
 
-def test_the_last_answer_before_the_end_says_that_it_is_the_last():
+def test_last_response_before_shutdown_closes_the_connection():
     async def ask():
         async with serving() as (server, port, come, may_answer):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

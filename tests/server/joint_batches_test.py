@@ -1,4 +1,4 @@
-"""Requests of several clients share a batch only where their rows cannot mix."""
+"""Requests of several clients share a batch only if their rows are independent."""
 
 import asyncio
 import sys
@@ -17,11 +17,11 @@ from t2t_keras.server.registry import Registry
 from t2t_keras.server.request_batcher import Batcher
 
 ROWS = [1.0, 3.0]
-"""Of each request; two requests fill a batch."""
+"""Rows of each request; two requests fill a batch."""
 
 
 class Mixing(tf.Module):
-    """A model whose rows depend on each other, with as many rows out as in."""
+    """A model whose rows depend on each other, with as many outputs as inputs."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
     def normalize(self, x):
@@ -38,9 +38,9 @@ def mixing(tmp_path_factory):
 
 @pytest.fixture
 def ask(mixing):
-    """Returns a function that sends two requests at once.
+    """Function that sends two concurrent requests.
 
-    A thread waits an hour for a full batch, so that requests that may be joined are.
+    A thread waits an hour for a full batch, so requests are joined whenever allowed.
     """
     batches, lines = [], []
     batcher = Batcher(
@@ -78,11 +78,11 @@ def ask(mixing):
     batcher.close()
 
 
-def test_requests_to_a_foreign_model_are_computed_alone(ask):
+def test_requests_to_a_foreign_model_run_alone(ask):
     answers, batches, lines = ask()
     assert answers == [[0.25, 0.75], [0.25, 0.75]]
     assert len(batches) == 2
-    assert any("--enable_batching joins the requests" in line for line in lines)
+    assert any("or use --enable_batching" in line for line in lines)
 
 
 def test_enable_batching_joins_requests_to_any_model(ask):
@@ -91,13 +91,13 @@ def test_enable_batching_joins_requests_to_any_model(ask):
     assert np.sum(answers) == pytest.approx(1)
 
 
-def test_noenable_batching_joins_none_and_says_nothing(ask):
+def test_noenable_batching_joins_no_requests_without_a_hint(ask):
     answers, _, lines = ask(enable_batching=False)
     assert answers == [[0.25, 0.75], [0.25, 0.75]]
     assert not any("--enable_batching" in line for line in lines)
 
 
-def test_exports_say_that_their_rows_are_independent(mixing, tmp_path):
+def test_exports_are_marked_as_having_independent_rows(mixing, tmp_path):
     exported.export(tmp_path / "1", *exported.toy())
     assert are_rows_independent(tmp_path / "1")
     assert not are_rows_independent(mixing / "1")

@@ -1,4 +1,4 @@
-"""JSON and tensors, by the rules of TensorFlow Serving's api_rest.md."""
+"""JSON and tensors, as specified by TensorFlow Serving's api_rest.md."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ def test_rows_of_one_input_need_no_name():
     ]
 
 
-def test_rows_and_columns_of_several_inputs_are_the_same():
+def test_rows_and_columns_of_several_inputs_are_equivalent():
     rows = """{"instances": [
         {"tag": "foo", "signal": [1, 2], "sensor": [[1, 2], [3, 4]]},
         {"tag": "bar", "signal": [3, 4], "sensor": [[4, 5], [6, 8]]}]}"""
@@ -55,7 +55,7 @@ def test_rows_and_columns_of_several_inputs_are_the_same():
         assert by_rows[name].dtype == by_columns[name].dtype
 
 
-def test_a_column_may_be_a_scalar_or_of_any_shape():
+def test_column_may_be_a_scalar_or_have_any_shape():
     assert read('{"inputs": 3.5}', x="float32")["x"].shape == ()
     assert read('{"inputs": {"x": [[], []]}}', x="float32")["x"].shape == (2, 0)
 
@@ -66,7 +66,7 @@ def test_binary_values_are_base64():
     assert read('{"inputs": {"b64": "YQ=="}}', image="string")["image"] == b"a"
 
 
-def test_numbers_that_are_none():
+def test_non_finite_numbers_are_accepted():
     found = read('{"inputs": [NaN, Infinity, -Infinity, 1e3, 2]}', x="float32")["x"]
     np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, 1000, 2])
 
@@ -81,24 +81,24 @@ def test_numbers_that_are_none():
         ('"text"', "a JSON object. Received: a string"),
         ("{}", 'either "instances" or "inputs"'),
         ('{"inputs": 1, "instances": [1]}', 'either "instances" or "inputs"'),
-        ('{"inputs": 1, "signature_name": 3}', "signature_name is a string"),
+        ('{"inputs": 1, "signature_name": 3}', "signature_name must be a string"),
         ('{"instances": 5}', "at least one instance"),
         ('{"instances": []}', "at least one instance"),
         ('{"instances": [{"y": 1}]}', r"Sent extra: \['y'\]. Missing .* \['x'\]"),
-        ('{"instances": [{"x": 1}, 2]}', "All instances are objects"),
+        ('{"instances": [{"x": 1}, 2]}', "All instances must be objects"),
         ('{"instances": [{"x": 1}, {"z": 2}]}', "with the same inputs"),
         ('{"inputs": [[1, 2], [3]]}', "equally long"),
         ('{"inputs": [[1, 2], 3]}', "equally long"),
         ('{"inputs": [1, [2]]}', "equally deep"),
-        ('{"inputs": 1.5}', "x is int32. Received: the number 1.5"),
-        ('{"inputs": true}', "x is int32. Received: a boolean"),
-        ('{"inputs": "1"}', "x is int32. Received: a string"),
-        ('{"inputs": null}', "x is int32. Received: null"),
-        ('{"inputs": 2147483648}', "x is int32. Received: 2147483648"),
-        ('{"inputs": ' + "9" * 5000 + "}", "JSON Parse error|x is int32"),
+        ('{"inputs": 1.5}', "x must be int32. Received: the number 1.5"),
+        ('{"inputs": true}', "x must be int32. Received: a boolean"),
+        ('{"inputs": "1"}', "x must be int32. Received: a string"),
+        ('{"inputs": null}', "x must be int32. Received: null"),
+        ('{"inputs": 2147483648}', "x must be int32. Received: 2147483648"),
+        ('{"inputs": ' + "9" * 5000 + "}", "JSON Parse error|x must be int32"),
     ],
 )
-def test_what_is_wrong_is_said(text, message):
+def test_invalid_bodies_are_rejected_with_a_message(text, message):
     with pytest.raises(ServingError, match=message) as raised:
         read(text, x="int32")
     assert raised.value.code.name == "INVALID_ARGUMENT"
@@ -122,13 +122,16 @@ LARGE = 3_000_000
         ('{"inputs": 1, "inputs": 2}', "a key twice"),
         ('{"instances": [{"x": 1, "x": 2}]}', "a key twice"),
         ('{"inputs": 1e400}', "1e400 is too large"),
-        ('{"inputs": [1, -1e39]}', "x is float32: overflow"),
-        ('{"inputs": [1, ' + "9" * 4000 + "]}", "x is float32. Received: the number 9"),
-        ('{"inputs": [[[1]]]}', r"x has the shape \[any\]. Received: \[1, 1, 1\]"),
+        ('{"inputs": [1, -1e39]}', "x must be float32: overflow"),
+        (
+            '{"inputs": [1, ' + "9" * 4000 + "]}",
+            "x must be float32. Received: the number 9",
+        ),
+        ('{"inputs": [[[1]]]}', r"x must have shape \[any\]. Received: \[1, 1, 1\]"),
     ],
     ids=lambda text: text[:20],
 )
-def test_what_is_too_much_is_refused(text, message):
+def test_too_large_bodies_and_values_are_rejected(text, message):
     definition = signature(x="float32")
     del definition.inputs["x"].tensor_shape.dim[:]
     definition.inputs["x"].tensor_shape.unknown_rank = False
@@ -139,7 +142,7 @@ def test_what_is_too_much_is_refused(text, message):
     assert len(raised.value.message) < 300
 
 
-def test_many_values_are_read_as_few_are():
+def test_many_values_are_converted_like_few():
     rng = np.random.default_rng(0)
     for dtype in ("int8", "int64", "uint64", "float32", "float64", "bfloat16"):
         values = rng.integers(0, 100, (300, 200)).tolist()
@@ -151,22 +154,24 @@ def test_many_values_are_read_as_few_are():
     found = read(json.dumps({"instances": words}), x="string")["x"]
     assert [[word.decode() for word in row] for row in found] == words
     values[200][7] = "a"
-    with pytest.raises(ServingError, match=r"x is float32\. Received: a string"):
+    with pytest.raises(ServingError, match=r"x must be float32\. Received: a string"):
         read(json.dumps({"inputs": values}), x="float32")
 
 
-def test_a_string_is_no_number_and_base64_is_checked():
-    with pytest.raises(ServingError, match=r"x is string\. Received: the number 1"):
+def test_strings_are_not_coerced_and_base64_is_checked():
+    with pytest.raises(
+        ServingError, match=r"x must be string\. Received: the number 1"
+    ):
         read('{"inputs": [1]}', x="string")
-    with pytest.raises(ServingError, match="no Base64"):
+    with pytest.raises(ServingError, match="not valid Base64"):
         read('{"inputs": [{"b64": "*"}]}', x="string")
-    with pytest.raises(ServingError, match="for which there is no JSON"):
+    with pytest.raises(ServingError, match="which JSON cannot represent"):
         read('{"inputs": [1]}', x="complex64")
     with pytest.raises(ServingError, match=r"object with the inputs \['x', 'y'\]"):
         read('{"inputs": [1]}', x="int32", y="int32")
 
 
-def test_answers_name_outputs_unless_there_is_only_one():
+def test_responses_name_outputs_unless_there_is_only_one():
     one = {"y": np.array([0.1, 2], np.float32)}
     assert json.loads(answer(one, is_row=True)) == {"predictions": [0.1, 2.0]}
     assert json.loads(answer(one, is_row=False)) == {"outputs": [0.1, 2.0]}
@@ -181,7 +186,7 @@ def test_answers_name_outputs_unless_there_is_only_one():
 
 
 @pytest.mark.parametrize("is_row", [False, True])
-def test_large_answers_are_written_as_small_ones_are(is_row, monkeypatch):
+def test_large_responses_are_written_like_small_ones(is_row, monkeypatch):
     rng = np.random.default_rng(0)
     text = np.empty(7, object)
     text[:] = [f"{number}\0".encode() for number in range(7)]
@@ -204,7 +209,7 @@ def test_large_answers_are_written_as_small_ones_are(is_row, monkeypatch):
         answer(outputs, is_row, 500)
 
 
-def test_answers_say_nan_and_refuse_rows_where_there_are_none():
+def test_responses_contain_nan_and_reject_rows_without_batch_axis():
     assert answer({"y": np.array([np.nan, -np.inf])}, False) == (
         b'{"outputs": [NaN, -Infinity]}'
     )

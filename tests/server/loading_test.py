@@ -1,4 +1,4 @@
-"""Versions are loaded and unloaded beside everything else, whatever happens to one."""
+"""Versions are loaded and unloaded independently of each other."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ from t2t_keras.server.serving_errors import ServingError
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory):
-    """Returns a directory with versions that multiply by 2 and by 3."""
+    """Directory with versions that multiply by 2 and by 3."""
     path = tmp_path_factory.mktemp("versions")
     for number in (2, 3):
         write_arithmetic(path / str(number), number)
@@ -25,7 +25,7 @@ def versions(tmp_path_factory):
 
 
 class Slow:
-    """A base path whose version 1 multiplies by 7, and warms up until it may end."""
+    """A base path whose version 1 multiplies by 7 and warms up until `may_end`."""
 
     def __init__(self, root):
         self.base, self._gate, self._pipe = (
@@ -48,14 +48,14 @@ def slow(tmp_path):
     return Slow(tmp_path)
 
 
-def test_a_slow_warm_up_delays_no_other_model(slow, versions, tmp_path):
+def test_slow_warmup_does_not_delay_other_models(slow, versions, tmp_path):
     add_version(versions, tmp_path / "fast", 1, of=2)
     config = config_of(slow=slow.base, fast=tmp_path / "fast")
     with registry_of(config) as (registry, log):
         slow.wait_until_begun()
         log.wait_for("fast: version 1 is available")
         add_version(versions, tmp_path / "fast", 2, of=3)
-        log.wait_for("fast: version 1 ends")
+        log.wait_for("fast: version 1 is being unloaded")
         assert factor(registry, "fast") == 3
         assert not registry.is_ready()
         assert not registry.loaded.done()
@@ -65,17 +65,17 @@ def test_a_slow_warm_up_delays_no_other_model(slow, versions, tmp_path):
         assert factor(registry, "slow") == 7
 
 
-def test_num_load_threads_limits_how_many_versions_load_at_once(slow, versions):
+def test_num_load_threads_limits_concurrent_loading(slow, versions):
     with registry_of(config_of(slow=slow.base), num_load_threads=1) as (registry, log):
         slow.wait_until_begun()
         registry.reload(config_of(slow=slow.base, fast=versions), is_trusted=True)
         log.wait_for("fast: version 3 is being loaded")
         slow.may_end()
         log.wait_for("fast: version 3 is available")
-        assert factor(registry, "slow") == 7  # So it was loaded before.
+        assert factor(registry, "slow") == 7  # It was loaded before.
 
 
-def test_reloads_that_wait_take_no_threads(slow, versions, tmp_path):
+def test_waiting_reloads_do_not_use_threads(slow, versions, tmp_path):
     add_version(versions, tmp_path / "fast", 1, of=2)
     with registry_of(config_of(fast=tmp_path / "fast")) as (registry, _):
         registry.loaded.result(WAIT)
@@ -92,27 +92,27 @@ def test_reloads_that_wait_take_no_threads(slow, versions, tmp_path):
             reload.result(WAIT)
 
 
-def test_a_load_ends_when_its_version_is_not_wanted_any_more(slow, versions):
+def test_loading_is_cancelled_if_version_is_no_longer_requested(slow, versions):
     with registry_of(config_of(slow=slow.base)) as (registry, log):
         slow.wait_until_begun()
         add_version(versions, slow.base, 2, of=2)
         registry.loaded.result(WAIT)
         assert factor(registry, "slow") == 2
-        log.wait_for("slow: version 1 is not wanted any more")
+        log.wait_for("slow: version 1 is no longer requested")
 
 
-def test_a_reload_that_another_one_replaces_says_so(slow, versions):
+def test_replaced_reload_is_aborted(slow, versions):
     with registry_of(config_of(slow=slow.base)) as (registry, log):
         slow.wait_until_begun()
         replaced = registry.reload(config_of(slow=slow.base))
         registry.reload(config_of(other=versions), is_trusted=True).result(WAIT)
         assert replaced.exception(WAIT).code.name == "ABORTED"
-        log.wait_for("slow: version 1 is not wanted any more")
+        log.wait_for("slow: version 1 is no longer requested")
         assert registry.names == ["other"]
 
 
 @pytest.mark.parametrize("how", ["empty", "missing", "broken"])
-def test_a_reload_to_a_base_path_without_a_version_keeps_the_old_one(
+def test_reload_to_base_path_without_version_keeps_old_versions(
     versions, tmp_path, how
 ):
     old, new = tmp_path / "old", tmp_path / "new"
@@ -130,14 +130,14 @@ def test_a_reload_to_a_base_path_without_a_version_keeps_the_old_one(
         assert str(new) in raised.value.message
         assert factor(registry, "m") == 2
         assert registry.is_ready()
-        # As soon as there is a version, it is the one that answers.
+        # The first available version of the new path takes over.
         add_version(versions, new, 3, of=3)
-        log.wait_for(f"m: from now on {new} is served")
+        log.wait_for(f"m: now serving from {new}")
         assert factor(registry, "m") == 3
         log.wait_for("m: version 1 is closed")
 
 
-def test_a_reload_to_versions_that_are_not_there_keeps_the_old_one(versions, tmp_path):
+def test_reload_to_missing_version_keeps_old_versions(versions, tmp_path):
     add_version(versions, tmp_path / "m", 1, of=2)
     config = config_of(m=tmp_path / "m")
     with registry_of(config) as (registry, _):
@@ -147,11 +147,11 @@ def test_a_reload_to_versions_that_are_not_there_keeps_the_old_one(versions, tmp
         error = registry.reload(config).exception(WAIT)
         assert error.code.name == "UNKNOWN"
         assert "has the versions [1], but not [9]" in error.message
-        assert "earlier versions of ['m'] answer" in error.message
+        assert "earlier versions of ['m'] are served" in error.message
         assert factor(registry, "m") == 2
 
 
-def test_a_reload_back_to_the_old_base_path_changes_nothing(versions, tmp_path):
+def test_reload_back_to_old_base_path_cancels_the_change(versions, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     add_version(versions, old, 1, of=2)
     new.mkdir()
@@ -161,8 +161,8 @@ def test_a_reload_back_to_the_old_base_path_changes_nothing(versions, tmp_path):
         registry.reload(config_of(m=old)).result(WAIT)
         add_version(versions, new, 3, of=3)
         add_version(versions, old, 2, of=3)
-        log.wait_for("m: version 1 ends")
-        assert log.count("from now on") == 0
+        log.wait_for("m: version 1 is being unloaded")
+        assert log.count("now serving from") == 0
         assert log.count("is being loaded") == 2
 
 
@@ -171,11 +171,11 @@ def test_a_reload_back_to_the_old_base_path_changes_nothing(versions, tmp_path):
     [
         ("missing", "there is no directory {base}."),
         (".", "{base} has no versions: a version is a subdirectory"),
-        ("2", "The base path is the directory above: {base.parent}"),
+        ("2", "Use its parent directory as the base path: {base.parent}"),
         ("model", "Move it to a subdirectory whose name is a number: {base}/1"),
     ],
 )
-def test_a_base_path_without_versions_is_explained_once(versions, tmp_path, path, hint):
+def test_base_path_without_versions_is_reported_once(versions, tmp_path, path, hint):
     shutil.copytree(versions / "2", tmp_path / "2")
     shutil.copytree(versions / "2", tmp_path / "model")
     if path == ".":
@@ -183,12 +183,12 @@ def test_a_base_path_without_versions_is_explained_once(versions, tmp_path, path
     base = (tmp_path / path).resolve()
     with registry_of(config_of(m=base)) as (registry, log):
         assert registry.loaded.exception(WAIT).code.name == "UNKNOWN"
-        # The second look says nothing that the first one has said.
+        # The second look does not repeat the report of the first one.
         assert registry.reload(config_of(m=base)).exception(WAIT)
         assert log.count(hint.format(base=base)) == 1, log.lines
 
 
-def test_versions_of_the_policy_that_are_missing_are_named(versions):
+def test_missing_versions_of_the_policy_are_reported(versions):
     config = config_of(m=versions)
     policy = config.model_config_list.config[0].model_version_policy
     policy.specific.versions.extend([2, 9])
@@ -201,12 +201,12 @@ def graphs():
     return sum(isinstance(each, tf.Graph) for each in gc.get_objects())
 
 
-def test_an_unloaded_version_leaves_no_graph_behind(versions, tmp_path):
+def test_unloaded_version_leaves_no_graph_behind(versions, tmp_path):
     add_version(versions, tmp_path / "m", 1, of=2)
     with registry_of(config_of(m=tmp_path / "m")) as (registry, log):
         registry.loaded.result(WAIT)
         gc.collect()
-        gc.disable()  # What is collected then is what the server collects itself.
+        gc.disable()  # Only the server's own garbage collection remains.
         try:
             before = graphs()
             for number in range(2, 5):
@@ -218,8 +218,8 @@ def test_an_unloaded_version_leaves_no_graph_behind(versions, tmp_path):
 
 
 @pytest.mark.parametrize("signature", ["announce", "block"])
-def test_sigterm_during_a_warm_up_ends_within_the_grace(tmp_path, signature):
-    """Both where the computation can be interrupted and where it cannot."""
+def test_sigterm_during_warmup_shuts_down_within_grace_period(tmp_path, signature):
+    """Whether or not the computation can be interrupted."""
     begun, never = tmp_path / "begun", tmp_path / "never"
     os.mkfifo(begun)
     if signature == "block":

@@ -1,4 +1,4 @@
-"""Bad input over real sockets: the right code, no file, and the server stays up."""
+"""Malformed input over real sockets: right code, no file access, no crash."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ PREDICT = "/v1/models/words:predict"
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """Returns a base directory beside a decoy that no request may reach."""
+    """Base directory next to a decoy that no request may reach."""
     root = tmp_path_factory.mktemp("models")
     exported.export(root / "words" / "1", *exported.toy())
     shutil.copytree(root / "words", root / "decoy")
@@ -43,7 +43,7 @@ def server(base):
 
 @pytest.fixture(autouse=True)
 def still_answers(server):
-    """Holds after each test that a good request is answered as before."""
+    """Checks after each test that a valid request is answered as before."""
     before = good_answer(server)
     yield
     after = good_answer(server)
@@ -53,14 +53,14 @@ def still_answers(server):
 
 
 def good_answer(server):
-    """Returns the columns that a good request is answered with."""
+    """Returns the columns of the response to a valid request."""
     status, answer = server.get(PREDICT, abuse.GOOD)
     assert status == 200
     rows = answer["predictions"]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def test_malformed_requests_by_rest(server):
+def test_malformed_rest_requests_are_rejected(server):
     for case in abuse.rest_cases("words", 120):
         status, body = abuse.send_rest(server, case)
         assert status in case.right, (case, body[:300])
@@ -72,24 +72,24 @@ def test_malformed_requests_by_rest(server):
     ("path", "allowed"),
     [(PREDICT, "POST"), ("/v1/models/words", "GET"), ("/v1/no", "GET")],
 )
-def test_methods_that_rest_has_no_use_for(server, method, path, allowed):
+def test_unsupported_http_methods_are_rejected(server, method, path, allowed):
     request = urllib.request.Request(server.url + path, method=method)
     with pytest.raises(urllib.error.HTTPError) as raised:
         urllib.request.urlopen(request, timeout=60)
     with raised.value as answer:
         assert method in json.load(answer)["error"]
-        # What TensorFlow Serving says of PUT and its kin.
+        # As TensorFlow Serving answers PUT and similar methods.
         status, allow = (400, None) if method == "PUT" else (405, allowed)
         assert (answer.status, answer.headers["Allow"]) == (status, allow)
 
 
-def test_malformed_messages_by_grpc(server):
+def test_malformed_grpc_messages_are_rejected(server):
     with server.channel() as channel:
         for case in abuse.grpc_cases("words", 80):
             assert abuse.send_grpc(channel, case) in case.right, case
 
 
-def test_oversized_requests(server):
+def test_oversized_requests_are_rejected(server):
     large = abuse.RestCase(PREDICT, b'{"instances": ["' + b"a" * 60_000, (413,))
     assert abuse.send_rest(server, large)[0] == 413
     with server.channel() as channel:
@@ -113,13 +113,13 @@ def test_oversized_requests(server):
     ],
     ids=["TLS", "no request", "no length", "no chunk"],
 )
-def test_what_is_no_http(server, content):
+def test_malformed_http_is_rejected(server, content):
     with abuse.open_socket(server) as connection:
         connection.sendall(content)
         assert connection.recv(100).startswith((b"HTTP/1.1 400", b"HTTP/1.1 499", b""))
 
 
-def test_slow_clients_are_not_waited_for_for_ever(server):
+def test_slow_clients_time_out(server):
     with abuse.open_socket(server) as headers, abuse.open_socket(server) as body:
         headers.sendall(b"POST " + PREDICT.encode() + b" HTTP/1.1\r\nHo")
         body.sendall(abuse.post(PREDICT, b'{"inst', length=100))
@@ -128,7 +128,7 @@ def test_slow_clients_are_not_waited_for_for_ever(server):
         assert headers.recv(100) == b""  # Closed.
 
 
-def test_streams_and_connections_that_send_nothing(server):
+def test_silent_streams_and_connections_do_not_block_requests(server):
     done = threading.Event()
 
     def messages():
@@ -151,7 +151,7 @@ def test_streams_and_connections_that_send_nothing(server):
             call.cancel()
 
 
-def test_clients_that_vanish(server):
+def test_disconnected_clients_do_not_affect_others(server):
     content = json.dumps(abuse.GOOD).encode()
     for number in range(60):
         request = abuse.post(PREDICT, content)
@@ -182,12 +182,12 @@ def test_names_reach_no_file(base, server, tmp_path):
                 request = served.predict_request(name, text=["a"])
                 case = abuse.GrpcCase(request.SerializeToString(), ())
                 assert abuse.send_grpc(channel, case) == "NOT_FOUND"
-        # strace writes when it has 4 KiB: what comes later brings out what came before.
+        # strace buffers 4 KiB: later calls flush the earlier ones.
         after = log.stat().st_size
         while log.stat().st_size < after + 10_000:
             assert running.process.poll() is None
         seen = log.read_bytes()[before:]
-    assert b"words" in seen  # It is looked for new versions.
+    assert b"words" in seen  # The server polls for new versions.
     for part in (b"decoy", b"passwd", b"HOME", b"/labels/"):
         assert part not in seen
 

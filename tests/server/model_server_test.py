@@ -1,4 +1,4 @@
-"""The model server as a process: its protocol, its versions, its limits, its end."""
+"""The model server as a process: protocol, versions, limits, shutdown."""
 
 import shutil
 import ssl
@@ -34,7 +34,7 @@ def toy():
 
 @pytest.fixture(scope="module")
 def bases(toy, tmp_path_factory):
-    """Returns a directory with the models `words` (version 1) and `sums` (3)."""
+    """Directory with the models `words` (version 1) and `sums` (version 3)."""
     root = tmp_path_factory.mktemp("models")
     for name in ("words", "sums"):
         (root / name).mkdir()
@@ -51,7 +51,7 @@ def config_of(root, labels):
 
 @pytest.fixture(scope="module")
 def both(bases, tmp_path_factory):
-    """Runs a server of both models."""
+    """Server of both models."""
     config = tmp_path_factory.mktemp("config") / "models.config"
     config.write_text(config_of(bases, 'version_labels { key: "stable" value: 3 }'))
     with served.server(
@@ -70,7 +70,7 @@ def code_of(call):
     return raised.value.code().name, raised.value.details()
 
 
-def test_it_answers_as_the_translator_does(both, toy):
+def test_server_matches_translator(both, toy):
     expected = exported.translator(*toy).translate(SENTENCES)
     body = {"inputs": {"text": SENTENCES}}
     status, answer = both.get("/v1/models/words:predict", body)
@@ -117,18 +117,18 @@ except ValueError:
             ],
             ["3", "5"],
         ),
-        # More batches at once than there are cores, and fewer.
+        # More concurrent batches than cores, and fewer.
         (["--num_batch_threads=9999"], ["1", "0"]),
         (["--num_batch_threads=1"], [str(usable_cores()), "0"]),
     ],
 )
-def test_threads_are_as_many_as_given_or_share_the_cores(given, threads):
-    # In a process of its own: TensorFlow takes them once.
+def test_threads_follow_flags_or_share_the_cores(given, threads):
+    # In a separate process: TensorFlow's threads are set once.
     child = [sys.executable, "-c", _THREADS, *given]
     assert subprocess.check_output(child, text=True).split() == threads
 
 
-def test_it_serves_any_saved_model(both):
+def test_any_saved_model_is_served(both):
     url = "/v1/models/sums"
     assert both.get(f"{url}:predict", {"instances": [1.5, 2]}) == (
         200,
@@ -142,7 +142,7 @@ def test_it_serves_any_saved_model(both):
         assert both.get(f"{url}{way}:predict", {"inputs": [1]})[0] == 200
 
 
-def test_concurrent_requests_are_not_crossed(both):
+def test_concurrent_requests_are_not_mixed_up(both):
     def ask(number):
         with both.channel() as channel:
             request = served.predict_request("sums", x=[float(number)] * (number % 4))
@@ -154,7 +154,7 @@ def test_concurrent_requests_are_not_crossed(both):
     assert found == [[2.0 * n] * (n % 4) for n in range(1, 60)]
 
 
-def test_metadata_and_status_by_both_protocols(both):
+def test_metadata_and_status_over_both_protocols(both):
     status, answer = both.get("/v1/models/sums/versions/3/metadata")
     signatures = answer["metadata"]["signature_def"]["signature_def"]
     assert status == 200
@@ -206,13 +206,13 @@ def test_metadata_and_status_by_both_protocols(both):
         ("/v2", 400),
     ],
 )
-def test_what_is_not_there_is_said_with_the_right_status(both, path, status):
+def test_unknown_resources_return_the_right_status(both, path, status):
     found, answer = both.get(path)
     assert found == status
     assert answer["error"]
 
 
-def test_wrong_requests_by_grpc(both):
+def test_invalid_grpc_requests_are_rejected(both):
     def send(*arguments, version=None, label=None, **inputs):
         request = served.predict_request(*arguments, **inputs)
         if version is not None:
@@ -231,16 +231,16 @@ def test_wrong_requests_by_grpc(both):
         assert code == "INVALID_ARGUMENT"
         assert "Missing but required: ['x']" in message
         assert "Received: int32" in send("sums", x=[1])[1]
-        assert "has the shape [any]" in send("sums", x=[[1.0]])[1]
+        assert "must have shape [any]" in send("sums", x=[[1.0]])[1]
         assert "no output ['w']" in send("sums", x=[1.0], outputs=["w"])[1]
 
 
-def test_limits(both):
+def test_limits_are_enforced(both):
     body = {"instances": [1] * 51}
     status, answer = both.get("/v1/models/sums:predict", body)
     assert (status, answer["error"]) == (
         400,
-        "A request has at most 50 rows. Received: 51",
+        "A request may have at most 50 rows. Received: 51",
     )
     body = {"instances": ["x" * 100_001]}
     assert both.get("/v1/models/words:predict", body)[0] == 413
@@ -251,23 +251,23 @@ def test_limits(both):
         request = served.predict_request("sums", x=[1.0])
         request.inputs["x"].tensor_shape.dim[0].size = 10**12
         code, message = code_of(lambda: served.prediction(channel).Predict(request))
-        assert (code, "more than a request may have" in message) == (
+        assert (code, "more than the maximum of" in message) == (
             "INVALID_ARGUMENT",
             True,
         )
 
 
-def begun(running):
-    """Returns how many requests the models have been given so far."""
+def started_requests(running):
+    """Returns the number of requests that batches have started so far."""
     text = running.get("/monitoring/prometheus/metrics")[1]
     name = ":tensorflow:serving:batching_session:queuing_latency_count"
     (value,) = [line.split()[1] for line in text.splitlines() if line.startswith(name)]
     return float(value)
 
 
-def test_requests_beyond_the_most_at_once_and_after_their_deadline(both, tmp_path):
+def test_concurrent_requests_and_deadlines_are_limited(both, tmp_path):
     gates = [tmp_path / str(number) for number in range(2)]
-    before = begun(both)
+    before = started_requests(both)
     small = served.predict_request("sums", x=[1.0])
     with both.channel() as channel:
         predict = served.prediction(channel).Predict
@@ -275,7 +275,7 @@ def test_requests_beyond_the_most_at_once_and_after_their_deadline(both, tmp_pat
         for gate in gates:
             request = served.predict_request("sums", "wait", path=str(gate))
             waiting.append(predict.future(request))
-        while begun(both) < before + 2:
+        while started_requests(both) < before + 2:
             assert not any(future.done() for future in waiting)
         assert code_of(lambda: predict(small))[0] == "RESOURCE_EXHAUSTED"
         assert both.get("/v1/models/sums:predict", {"instances": [1]})[0] == 429
@@ -283,18 +283,18 @@ def test_requests_beyond_the_most_at_once_and_after_their_deadline(both, tmp_pat
             gate.touch()
         for future in waiting:
             assert future.result(60)
-        # As many as there are threads, and none of them ever ends by itself.
+        # One per thread, none of which ever ends by itself.
         endless = served.predict_request("sums", "wait", path=str(tmp_path / "never"))
         waiting = [predict.future(endless, timeout=1) for _ in range(2)]
         for future in waiting:
             assert code_of(future.result)[0] == "DEADLINE_EXCEEDED"
-        status = 429  # The server may hear of it a little later than the client.
+        status = 429  # The server may notice it a little later than the client.
         while status == 429:
             status, _ = both.get("/v1/models/sums:predict", {"instances": [1]})
         assert status == 200
 
 
-def test_metrics_have_the_names_of_tensorflow_serving(both):
+def test_metrics_have_tensorflow_serving_names(both):
     both.get("/v1/models/sums:predict", {"instances": [1]})
     status, text = both.get("/monitoring/prometheus/metrics")
     assert status == 200
@@ -311,7 +311,7 @@ def test_metrics_have_the_names_of_tensorflow_serving(both):
     assert 'model_name="no"' not in text
 
 
-def test_health_and_page(both):
+def test_health_and_page_are_served(both):
     with both.channel() as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         for service in ("", "tensorflow.serving.PredictionService"):
@@ -322,7 +322,7 @@ def test_health_and_page(both):
     assert both.get("/v1/models") == (200, {"models": ["sums", "words"]})
 
 
-def test_a_new_version_replaces_the_old_one_without_a_failed_request(tmp_path):
+def test_new_version_replaces_old_one_without_failed_requests(tmp_path):
     base = tmp_path / "sums"
     base.mkdir()
     write_arithmetic(base / "1", 2)
@@ -345,8 +345,8 @@ def test_a_new_version_replaces_the_old_one_without_a_failed_request(tmp_path):
         asking = [pool.submit(ask) for _ in range(2)]
         try:
             write_arithmetic(base / "2", 5)
-            running.wait_for("version 1 ends")
-            # A broken one changes nothing.
+            running.wait_for("version 1 is being unloaded")
+            # A broken version changes nothing.
             (base / "3").mkdir()
             (base / "3" / "saved_model.pb").write_bytes(b"broken")
             running.wait_for("version 3 cannot be loaded")
@@ -370,7 +370,7 @@ def test_a_new_version_replaces_the_old_one_without_a_failed_request(tmp_path):
     assert factors == {(1, 2.0), (2, 5.0)}
 
 
-def test_the_configuration_is_replaced_and_keeps_to_its_directories(bases, tmp_path):
+def test_reload_replaces_configuration_within_allowed_directories(bases, tmp_path):
     root = tmp_path / "models"
     shutil.copytree(bases / "sums", root / "sums")
     shutil.copytree(bases / "sums", tmp_path / "elsewhere")
@@ -421,7 +421,7 @@ def test_the_configuration_is_replaced_and_keeps_to_its_directories(bases, tmp_p
         ]["y"] == [4]
 
 
-def test_sigterm_answers_what_has_come_and_exits_with_0(bases, tmp_path):
+def test_sigterm_finishes_requests_and_exits_with_0(bases, tmp_path):
     gates = [tmp_path / "grpc", tmp_path / "rest"]
     base = bases / "sums"
     with (
@@ -435,7 +435,7 @@ def test_sigterm_answers_what_has_come_and_exits_with_0(bases, tmp_path):
         )
         body = {"signature_name": "wait", "inputs": str(gates[1])}
         by_rest = pool.submit(running.get, "/v1/models/sums:predict", body)
-        while begun(running) < 2:
+        while started_requests(running) < 2:
             assert not by_grpc.done()
         running.process.terminate()
         running.wait_for("Stopping")
@@ -451,7 +451,7 @@ def test_sigterm_answers_what_has_come_and_exits_with_0(bases, tmp_path):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     if not shutil.which("openssl"):
-        pytest.skip("openssl makes the certificate, and is not installed.")
+        pytest.skip("openssl is not installed; it creates the certificate.")
     path = tmp_path_factory.mktemp("tls")
     subprocess.run(
         [
@@ -466,7 +466,7 @@ def certificate(tmp_path_factory):
     return path
 
 
-def test_tls_and_token(bases, certificate, tmp_path):
+def test_tls_and_token_protect_both_protocols(bases, certificate, tmp_path):
     (tmp_path / "token").write_text("s3cret\n")
     trusted = (certificate / "cert.pem").read_bytes()
     with served.server(
@@ -503,22 +503,22 @@ def test_tls_and_token(bases, certificate, tmp_path):
         assert running.stop() == 0
 
 
-def test_mistakes_in_flags(bases, certificate, tmp_path):
+def test_invalid_flags_are_rejected(bases, certificate, tmp_path):
     ((port,), base) = command.free_ports(1), f"--model_base_path={bases / 'sums'}"
     with served.server("--model_name=sums", base) as running:
         process = command.stage(
             "serve", base, f"--port={running.port}", f"--rest_api_port={port}", status=2
         )
-        assert "cannot be listened on" in process.stderr
+        assert "Cannot listen on" in process.stderr
     wrong = tmp_path / "wrong.config"
     wrong.write_text("model_config_list { config { nmae: 'x' } }")
     for arguments, message in (
         ([], "Either --model_base_path or --model_config_file"),
         ([f"--model_base_path={tmp_path / 'no'}"], "There is no directory"),
         ([f"--model_config_file={wrong}"], "nmae"),
-        ([base, f"--tls_key={certificate / 'key.pem'}"], "go together"),
+        ([base, f"--tls_key={certificate / 'key.pem'}"], "must be given together"),
         ([base, "--port=0", "--rest_api_port=0"], "nothing to listen on"),
-        ([base, "--max_memory_mb=9"], "--max_memory_mb is at least"),
+        ([base, "--max_memory_mb=9"], "--max_memory_mb must be at least"),
         ([base, f"--token_file={tmp_path / 'no'}"], "--token_file"),
     ):
         assert message in command.stage("serve", *arguments, status=2).stderr

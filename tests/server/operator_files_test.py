@@ -1,4 +1,4 @@
-"""Text files and flags of TensorFlow Serving's operators mean what they mean there."""
+"""TensorFlow Serving's configuration files and flags have the same effect here."""
 
 import sys
 
@@ -27,7 +27,7 @@ version_labels {{ key: "stable" value: {stable} }}
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory):
-    """Returns a directory with versions that multiply by 2 and by 3."""
+    """Directory with versions that multiply by 2 and by 3."""
     path = tmp_path_factory.mktemp("versions")
     for number in (2, 3):
         write_arithmetic(path / str(number), number)
@@ -40,7 +40,7 @@ def certificates(tmp_path_factory):
 
 
 def write(path, text):
-    """Writes a file whole at once, as an editor does."""
+    """Replaces a file atomically, as editors do."""
     new = path.with_suffix(".new")
     new.write_text(text)
     new.rename(path)
@@ -55,9 +55,7 @@ def config(more="", **base_paths):
     return f"model_config_list {{ {' '.join(models)} }}"
 
 
-def test_a_changed_file_of_models_takes_effect_while_the_server_runs(
-    versions, tmp_path
-):
+def test_changed_model_config_file_takes_effect_at_run_time(versions, tmp_path):
     base, other = tmp_path / "base", tmp_path / "other"
     add_version(versions, base, 1, of=2)
     add_version(versions, other, 1, of=3)
@@ -70,7 +68,7 @@ def test_a_changed_file_of_models_takes_effect_while_the_server_runs(
         write(path, "model_config_list { config { nmae: 'x' } }")
         log.wait_for("nmae")
         assert factor(registry, "m") == 2
-        # It may name base paths that no client may.
+        # The file may name base paths that clients must not.
         write(path, config(m=base, n=other))
         events.wait_for("n: version 1 is available")
         assert (factor(registry, "m"), factor(registry, "n")) == (2, 3)
@@ -80,9 +78,7 @@ def test_a_changed_file_of_models_takes_effect_while_the_server_runs(
     assert log.count("nmae") == 1
 
 
-def test_a_label_that_waits_for_its_version_is_given_as_soon_as_it_can(
-    versions, tmp_path
-):
+def test_label_is_assigned_once_its_version_is_available(versions, tmp_path):
     base = tmp_path / "base"
     add_version(versions, base, 1, of=2)
     path = write(tmp_path / "models.config", config(LABELS.format(stable=1), m=base))
@@ -103,7 +99,7 @@ def test_a_label_that_waits_for_its_version_is_given_as_soon_as_it_can(
     assert log.count("The label 'stable'") == 1
 
 
-def test_batching_parameters(tmp_path):
+def test_batching_parameters_are_read(tmp_path):
     path = tmp_path / "batching.config"
     path.write_text(
         "max_batch_size { value: 7 } batch_timeout_micros { value: 0 } "
@@ -114,15 +110,15 @@ def test_batching_parameters(tmp_path):
         ["allowed_batch_sizes", "enable_large_batch_splitting"],
     )
     for text, message in (
-        ("num_batch_threads { value: 0 }", "num_batch_threads is at least 1"),
-        ("max_batch_size: 7", "is no BatchingParameters"),
+        ("num_batch_threads { value: 0 }", "num_batch_threads must be at least 1"),
+        ("max_batch_size: 7", "is not a valid BatchingParameters"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             read_batching(path)
 
 
-def test_monitoring_config(tmp_path):
+def test_monitoring_config_is_read(tmp_path):
     path = tmp_path / "monitoring.config"
     for text, found in (
         ("", None),
@@ -133,7 +129,7 @@ def test_monitoring_config(tmp_path):
         path.write_text(text)
         assert read_metrics_path(path) == found
     path.write_text('prometheus_config { path: "m" }')
-    with pytest.raises(ValueError, match="begins with a slash"):
+    with pytest.raises(ValueError, match="must start with a slash"):
         read_metrics_path(path)
 
 
@@ -152,16 +148,19 @@ def quoted(value):
     return f'"{text_encoding.CEscape(value, as_utf8=False)}"'
 
 
-def test_errors_of_an_ssl_config_show_no_key(certificates, tmp_path):
+def test_ssl_config_errors_do_not_show_the_key(certificates, tmp_path):
     own, other = certificates
     path = tmp_path / "ssl.config"
     for text, message in (
         ("server_key: SECRET", "line 1, column 13"),
         ('server_key: "SECRET" server_cert: "x"', "cannot be used"),
-        ('server_key: "SECRET"', "server_cert and server_key are both needed"),
-        (ssl_config(own, client_verify=True), "client_verify needs custom_ca"),
+        ('server_key: "SECRET"', "server_cert and server_key are both required"),
+        (ssl_config(own, client_verify=True), "client_verify requires custom_ca"),
         (ssl_config(own, server_key=(other / "key.pem").read_text()), "cannot be used"),
-        (ssl_config(own, custom_ca="x", client_verify=True), "authority of clients"),
+        (
+            ssl_config(own, custom_ca="x", client_verify=True),
+            "client certificate authority",
+        ),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message) as raised:
@@ -170,7 +169,9 @@ def test_errors_of_an_ssl_config_show_no_key(certificates, tmp_path):
     assert "PRIVATE" not in repr(read_ssl(write(path, ssl_config(own))))
 
 
-def test_files_of_ssl_batching_and_monitoring(versions, certificates, tmp_path):
+def test_ssl_batching_and_monitoring_configs_take_effect(
+    versions, certificates, tmp_path
+):
     own, other = certificates
     authority = (other / "cert.pem").read_text()
     arguments = [
@@ -190,7 +191,7 @@ def test_files_of_ssl_batching_and_monitoring(versions, certificates, tmp_path):
     root = (own / "cert.pem").read_bytes()
     request = served.predict_request("default", x=[1.0])
     with served.server(*arguments) as running:
-        # REST is plain, as in TensorFlow Serving.
+        # REST is not encrypted, as in TensorFlow Serving.
         assert running.get("/v1/models/default:predict", {"instances": [1]})[0] == 200
         assert running.get("/m")[0] == 200
         assert running.get("/monitoring/prometheus/metrics")[0] == 400
@@ -211,12 +212,12 @@ def test_files_of_ssl_batching_and_monitoring(versions, certificates, tmp_path):
         assert running.stop() == 0
 
 
-def test_the_version_is_printed_as_by_tensorflow_model_server():
+def test_version_is_printed_as_by_tensorflow_model_server():
     process = command.stage("serve", "--version")
     assert f"TensorFlow: {tf.__version__}" in process.stdout
 
 
-def test_mistakes_in_the_flags_of_operators(versions, tmp_path):
+def test_invalid_operator_flags_are_rejected(versions, tmp_path):
     base = f"--model_base_path={versions}"
     batching = write(tmp_path / "batching", "max_batch_size { value: 7 }")
     for arguments, message in (

@@ -1,4 +1,4 @@
-"""What the translation page says and does when the server does not answer."""
+"""The translation page's behavior when the server does not answer."""
 
 import sys
 
@@ -14,9 +14,9 @@ pytestmark = browser.needed
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "message"),
     [
-        (400, "cannot take"),
+        (400, "does not accept"),
         (413, "longer than the server accepts"),
         (429, "too many requests"),
         (500, "failed"),
@@ -24,12 +24,12 @@ pytestmark = browser.needed
         (504, "longer than the server allows"),
     ],
 )
-def test_errors_are_told(page, stub, status, words):
+def test_errors_are_shown(page, stub, status, message):
     page.open().ready()
     page.statuses = {status}
     stub.fail(status, Retry_After="0")
     page.translate("Bye")
-    assert words in page.text("#error")
+    assert message in page.text("#error")
     assert "what the server said" in page.text("#error")
     assert page.texts(".best") == []
     stub.failure = lambda *_: None
@@ -39,7 +39,7 @@ def test_errors_are_told(page, stub, status, words):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_busy_server_is_asked_again_when_it_says(page, stub, status):
+def test_busy_server_is_retried_after_retry_after(page, stub, status):
     page.open().ready()
     page.statuses = {status}
     answers = iter([{"Retry_After": "0"}] * 3)
@@ -61,27 +61,27 @@ def test_waiting_for_a_busy_server_is_shown_and_can_be_cancelled(page, stub):
     stub.fail(503, Retry_After="50")
     page.write("Bye")
     page.find("#translate").click()
-    page.wait_for("#done", "The server is busy. Next attempt in 50 s.")
+    page.wait_for("#done", "The server is busy. Retrying in 50 s.")
     page.find("#cancel").click()
     page.wait_idle()
     assert page.text("#status") == "Cancelled."
     assert page.focused() == page.find("#translate")
     assert len(stub.bodies("n_best")) == 1
-    # Longer than anybody waits.
+    # Longer than the page waits.
     stub.fail(503, Retry_After="3600")
     page.translate("Bye")
     assert "too busy" in page.text("#error")
 
 
-def test_answer_of_another_shape(page, stub):
+def test_outputs_of_wrong_shape_are_reported(page, stub):
     page.open().ready()
     for outputs in ([0.5], {"translations": "Bye"}, {"translations": [["a"], ["b"]]}):
         stub.failure = lambda *_, outputs=outputs: (200, {"outputs": outputs}, {})
         page.translate("Bye")
-        assert "not what its signature promises" in page.text("#error")
+        assert "do not match its signature" in page.text("#error")
 
 
-def test_model_whose_scores_are_no_numbers_is_shown(page, monkeypatch):
+def test_non_finite_scores_are_not_shown(page, monkeypatch):
     """The server writes NaN as TensorFlow Serving does, which is not JSON."""
     texts = ['NaN, "NaN" and Infinity', "x"]
     scores = [float("nan"), float("-inf")]
@@ -92,7 +92,7 @@ def test_model_whose_scores_are_no_numbers_is_shown(page, monkeypatch):
     assert "Score" not in page.text("article")
 
 
-def test_server_that_is_gone(page, stub):
+def test_unreachable_server_is_reported(page, stub):
     page.open().ready()
     stub.shutdown()
     stub.socket.close()
@@ -102,12 +102,12 @@ def test_server_that_is_gone(page, stub):
     assert all("net::ERR_CONNECTION_REFUSED" in entry["message"] for entry in log)
 
 
-def test_token_is_asked_for_and_forgotten(page, stub):
+def test_token_is_requested_and_not_stored(page, stub):
     stub.token = "secret"
     page.statuses = {401}
     page.open()
     page.wait(lambda: page.find("#token").is_displayed())
-    assert "A valid API token is needed." in page.text("#error")
+    assert "A valid API token is required." in page.text("#error")
     assert page.focused() == page.find("#token")
     page.find("#token").send_keys("wrong", Keys.ENTER)
     page.wait(lambda: page.focused() == page.find("#token"))
@@ -118,7 +118,7 @@ def test_token_is_asked_for_and_forgotten(page, stub):
     assert not page.find("#token").is_displayed()
     page.translate("Bye")
     assert page.texts(".best") == ["Tschüss"]
-    # What was asked for is done again with a new token.
+    # The failed action is retried with a new token.
     stub.token = "changed"
     page.translate("fast")
     page.find("#token").clear()
@@ -132,7 +132,7 @@ def test_token_is_asked_for_and_forgotten(page, stub):
     assert page.find("#token").get_attribute("value") == ""
 
 
-def test_page_needs_no_token_and_all_else_does(tmp_path):
+def test_only_the_page_itself_needs_no_token(tmp_path):
     (tmp_path / "token").write_text("secret")
     (tmp_path / "toy").mkdir()
     arguments = ("--model_name=toy", f"--model_base_path={tmp_path / 'toy'}")

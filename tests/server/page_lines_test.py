@@ -1,4 +1,4 @@
-"""Texts of many lines on the translation page: several requests, none of them lost."""
+"""Texts of many lines on the translation page: several requests, no lost line."""
 
 import itertools
 import sys
@@ -17,7 +17,7 @@ def upper(lines):
     return [line.upper() for line in lines]
 
 
-def test_more_lines_than_a_request_may_have_are_translated_in_order(page, stub):
+def test_long_text_is_translated_in_order_by_several_requests(page, stub):
     lines = [f"line {number}" for number in range(2100)]
     page.open().ready().translate(*lines)
     assert page.texts(".best") == upper(lines)
@@ -28,7 +28,7 @@ def test_more_lines_than_a_request_may_have_are_translated_in_order(page, stub):
     assert not page.find("#error").is_displayed()
 
 
-def test_requests_keep_to_the_limits_of_the_server(page, stub):
+def test_requests_respect_the_server_limits(page, stub):
     stub.max_rows = 5
     page.open().ready().translate(*LINES)
     assert page.texts(".best") == upper(LINES)
@@ -51,7 +51,7 @@ def test_progress_is_shown_and_the_rest_can_be_cancelled_and_continued(page, stu
     page.wait_for("#done", "24 of 61 lines")
     assert page.find("#bar").get_attribute("value") == "24"
     assert page.find("#bar").get_attribute("max") == "61"
-    # What there is can be read already.
+    # Finished lines are shown already.
     assert page.texts(".best") == upper(LINES[:24])
     page.find("#cancel").click()
     page.wait_idle()
@@ -64,17 +64,17 @@ def test_progress_is_shown_and_the_rest_can_be_cancelled_and_continued(page, stu
     assert page.texts(".best") == upper([*LINES[:30], "slow", *LINES[30:]])
     assert page.all(".gap") == []
     assert page.text("#status").startswith("61 sentences, ")
-    # Who uses the keyboard goes on where the button was.
+    # The focus moves to where the button was.
     page.wait(lambda: page.focused().get_attribute("aria-label") == "Line 25")
     labels = page.run(
         "return [...document.querySelectorAll('article')].map((one) => one.ariaLabel)"
     )
-    # As an editor counts, empty ones too.
+    # Lines are numbered as in an editor, including empty ones.
     assert labels[29:32] == ["Line 30", "Line 32", "Line 33"]
 
 
 @pytest.mark.parametrize("status", [400, 413, 500, 504])
-def test_one_bad_line_does_not_take_the_others_with_it(page, stub, status):
+def test_one_bad_line_does_not_affect_the_others(page, stub, status):
     page.statuses = {status}
     page.open().ready()
     bad = LINES[20]
@@ -96,20 +96,20 @@ def test_one_bad_line_does_not_take_the_others_with_it(page, stub, status):
     page.find("#copy-all").click()
 
 
-def test_server_that_ends_in_between_leaves_what_there_is(page, stub):
+def test_results_are_kept_if_the_server_shuts_down(page, stub):
     page.statuses = {503}
     page.open().ready()
     numbers = itertools.count()
 
     def fail(texts, signature):
         if signature == "n_best" and next(numbers) > 1:
-            return 503, {"error": "The server ends."}, {"Retry_After": "0"}
+            return 503, {"error": "The server is shutting down."}, {"Retry_After": "0"}
         return None
 
     stub.failure = fail
     page.translate(*LINES)
     assert page.texts(".best") == upper(LINES[:24])
-    assert "The server ends." in page.text("#error")
+    assert "The server is shutting down." in page.text("#error")
     assert "Lines 25 to 60 are not translated." in page.text(".gap")
     stub.failure = lambda *_: None
     page.find(".gap button").click()
@@ -118,7 +118,7 @@ def test_server_that_ends_in_between_leaves_what_there_is(page, stub):
     assert not page.find("#error").is_displayed()
 
 
-def test_token_that_ends_in_between_is_asked_for_and_work_goes_on(page, stub):
+def test_expired_token_is_requested_and_translation_continues(page, stub):
     page.statuses = {401}
     page.open().ready()
     page.translate("warm-up")
@@ -140,8 +140,8 @@ def test_token_that_ends_in_between_is_asked_for_and_work_goes_on(page, stub):
     assert asked.count(LINES[:8]) == 1
 
 
-def test_another_try_of_a_line_gives_nothing_else_up(page, stub):
-    """The line is tried again while the lines after it are under way."""
+def test_retry_of_a_line_keeps_the_other_results(page, stub):
+    """The line is retried while later lines are being translated."""
     page.statuses = {500}
     page.open().ready()
 
@@ -163,7 +163,7 @@ def test_another_try_of_a_line_gives_nothing_else_up(page, stub):
     assert page.texts(".best") == upper([*LINES, "slow", *LINES])
 
 
-def test_model_that_always_fails_is_not_asked_for_every_line(page, stub):
+def test_model_that_always_fails_is_not_tried_for_every_line(page, stub):
     page.statuses = {500}
     page.open().ready()
     stub.fail(500)
@@ -173,7 +173,7 @@ def test_model_that_always_fails_is_not_asked_for_every_line(page, stub):
     assert len(stub.bodies("n_best")) < 10
 
 
-def test_all_is_copied_with_a_line_for_each_line(page, stub):
+def test_copy_all_has_one_line_per_line_of_text(page, stub):
     page.statuses = {500}
     page.open().ready()
 

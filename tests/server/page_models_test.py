@@ -1,4 +1,4 @@
-"""The translation page's choice of a model: its version, and what it can do."""
+"""Model selection on the translation page: version, languages and signatures."""
 
 import sys
 
@@ -16,7 +16,7 @@ def choose(page, name):
     Select(page.find("#model")).select_by_visible_text(name)
 
 
-def test_one_model_is_named_and_not_chosen(page):
+def test_single_model_is_named_without_selection(page):
     page.open().ready()
     assert page.text("#model-name") == "en-de"
     assert page.text("#version") == "Version 3"
@@ -24,7 +24,7 @@ def test_one_model_is_named_and_not_chosen(page):
     assert not page.find("#model-label").is_displayed()
 
 
-def test_chosen_model_translates(page, stub):
+def test_selected_model_translates(page, stub):
     stub.models["de-en"] = stub.models["en-de"]
     page.open().ready()
     assert not page.find("#model-name").is_displayed()
@@ -43,7 +43,7 @@ def test_chosen_model_translates(page, stub):
     assert paths == {"/v1/models/de-en:predict"}
 
 
-def test_model_without_a_version_shows_none(page, stub):
+def test_model_without_a_version_is_reported(page, stub):
     stub.models["empty"] = stub.models["en-de"]
     page.statuses = {404}
     page.open().ready()
@@ -56,15 +56,15 @@ def test_model_without_a_version_shows_none(page, stub):
     assert page.text("#version") == "No version is available"
     assert page.texts(".best") == []
     assert stub.bodies("n_best") == []
-    # It has one now, and nobody has to choose it again.
+    # Once it has a version, it does not have to be selected again.
     stub.version = "5"
     page.translate("Bye")
     assert page.text("#version") == "Version 5"
     assert page.texts(".best") == ["Tschüss"]
 
 
-def test_version_of_the_last_choice_wins(page, stub):
-    """The versions of two models that are chosen quickly do not mix."""
+def test_version_of_the_last_selection_is_shown(page, stub):
+    """The versions of quickly selected models do not mix."""
     stub.models |= {"a": stub.models["en-de"], "b": {}}
     page.open().ready()
     page.run(
@@ -78,12 +78,12 @@ def test_version_of_the_last_choice_wins(page, stub):
     assert ", a, " in page.text("#status")
 
 
-def test_version_that_replaces_another_during_a_translation_goes_on(page, stub):
+def test_new_version_during_a_translation_continues_it(page, stub):
     page.statuses = {400}
     page.open().ready()
 
     def swap(texts, name):
-        # After the first request: a version of fewer signatures.
+        # After the first request: a version with fewer signatures.
         if name == "n_best" and len(stub.bodies("n_best")) == 2:
             stub.version = "4"
             stub.models["en-de"] = {"serving_default": SIGNATURES["serving_default"]}
@@ -98,7 +98,7 @@ def test_version_that_replaces_another_during_a_translation_goes_on(page, stub):
     assert page.text("#version") == "Version 4"
 
 
-def test_languages_and_examples_are_those_of_the_model(page, stub):
+def test_languages_and_examples_come_from_the_model(page, stub):
     stub.about = {
         "source_lang": "en",
         "target_lang": "de",
@@ -111,7 +111,7 @@ def test_languages_and_examples_are_those_of_the_model(page, stub):
     page.wait_idle()
     assert page.find(".source").get_attribute("lang") == "en"
     assert page.find(".best").get_attribute("lang") == "de"
-    # The next takes the place of an example, but not of what a user has written.
+    # The next example replaces an example, but not the user's text.
     page.find("#example").click()
     page.wait_for(".best", "Unbekanntes Wort")
     page.wait_idle()
@@ -122,7 +122,7 @@ def test_languages_and_examples_are_those_of_the_model(page, stub):
     assert page.find("#text").get_attribute("value") == "mine\nBye"
 
 
-def test_model_with_one_translation(page, stub):
+def test_model_without_n_best_shows_one_translation(page, stub):
     stub.models["en-de"] = {"serving_default": SIGNATURES["serving_default"]}
     page.open().ready().translate("Hello little world", "cut")
     assert page.texts(".best") == ["Hallo kleine Welt", "geschnitten"]
@@ -136,19 +136,19 @@ def test_model_with_one_translation(page, stub):
     assert stub.bodies("align") == []
 
 
-def test_model_with_a_single_output(page, stub, monkeypatch):
-    """Servers leave the name of a single output out, as TensorFlow Serving does."""
+def test_model_with_a_single_output_translates(page, stub, monkeypatch):
+    """Servers omit the name of a single output, as TensorFlow Serving does."""
     stub.models["en-de"] = {"serving_default": signature(["text"], ["translation"])}
     monkeypatch.setattr(stub, "predict", lambda inputs, _: ["Tschüss"])
     page.open().ready().translate("Bye")
     assert page.texts(".best") == ["Tschüss"]
 
 
-def test_model_without_alignment(page, stub):
+def test_model_without_alignment_translates(page, stub):
     del stub.models["en-de"]["align"]
     page.open().ready().translate("Hello little world")
     assert page.texts(".best") == ["Hallo kleine Welt"]
-    assert "This model gives no alignment." in page.text("#status")
+    assert "This model provides no alignment." in page.text("#status")
     assert not page.find("#error").is_displayed()
 
 
@@ -160,7 +160,7 @@ def test_model_without_alignment(page, stub):
         ("nothing", "no signature"),
     ],
 )
-def test_model_that_does_not_translate_says_what_is_missing(page, stub, name, has):
+def test_missing_signatures_of_a_model_are_reported(page, stub, name, has):
     stub.models["en-de"] = {
         "numbers": {"serving_default": signature(["x"], ["y"], "DT_FLOAT")},
         "other_name": {"serving_default": signature(["sentence"], ["translation"])},
@@ -175,7 +175,7 @@ def test_model_that_does_not_translate_says_what_is_missing(page, stub, name, ha
     assert {method for method, *_ in stub.requests} == {"GET"}
 
 
-def test_model_that_translates_is_chosen_first(page, stub):
+def test_first_model_that_translates_is_selected(page, stub):
     stub.models = {"a": {"serving_default": signature(["x"], ["y"])}, **stub.models}
     page.open().ready()
     assert page.find("#model").get_attribute("value") == "en-de"
@@ -184,7 +184,7 @@ def test_model_that_translates_is_chosen_first(page, stub):
     page.wait(lambda: "needs the signature" in page.text("#error"))
 
 
-def test_text_may_be_sent_before_the_models_are_known(page, stub):
+def test_text_may_be_sent_before_models_are_loaded(page, stub):
     stub.models, models = {}, stub.models
     page.open()
     page.wait(lambda: "no model" in page.find("#error").text)

@@ -17,27 +17,27 @@ pytest_plugins = [page_in_browser.__name__]
 pytestmark = browser.needed
 
 
-def test_best_translation_is_shown_once_and_alternatives_with_their_scores(page, stub):
+def test_best_translation_and_alternatives_are_shown_with_scores(page, stub):
     page.open().ready().translate("Hello little world", "  ", "", "Bye ", "cut")
     assert page.texts(".best") == ["Hallo kleine Welt", "Tschüss", "geschnitten"]
     assert page.texts(".source") == ["Hello little world", "Bye", "cut"]
     first, second, third = page.texts("article")
     assert first.count("Hallo kleine Welt") == 1
-    # Hypotheses that do not exist are not shown.
+    # Missing hypotheses are not shown.
     assert page.texts(".alternative") == ["Hallo Welt"]
     assert page.find(".alternatives ol").get_attribute("start") == "2"
     assert "Score -0.123" in first
     assert "Score -0.500" in first
     assert "Score -0.250" in second
-    assert "cut at the model's maximum input length" in third
+    assert "truncated to the model's maximum input length" in third
     assert page.text("#status").startswith("3 sentences, en-de, version 3, ")
     assert stub.bodies("n_best") == [{"text": ["Hello little world", "Bye", "cut"]}]
     assert page.find("#error").is_displayed() is False
 
 
-def test_scores_are_explained_and_shown_as_a_probability_per_token(page):
+def test_scores_are_explained_and_shown_as_probability_per_token(page):
     page.open().ready().translate_and_align("Hello little world")
-    # Of "Hallo kleine Welt" e^((-0.5 - 0.1 - 0.2 - 0.05 - 0.01) / 5), and so on.
+    # For "Hallo kleine Welt": e^((-0.5 - 0.1 - 0.2 - 0.05 - 0.01) / 5).
     best, other = page.texts(".figures")
     assert best == "Score -0.123 · 84% per token"
     assert other == "Score -0.500 · 67% per token"
@@ -47,7 +47,7 @@ def test_scores_are_explained_and_shown_as_a_probability_per_token(page):
     assert "geometric mean of the probabilities" in text
 
 
-def test_sentence_without_a_token(page, stub):
+def test_sentence_without_tokens_has_no_translation(page, stub):
     page.open().ready().translate("\u200b")
     assert page.texts(".best") == ["(no translation)"]
     assert "nothing to translate" in page.text("article")
@@ -55,13 +55,13 @@ def test_sentence_without_a_token(page, stub):
     assert stub.bodies("align") == []
 
 
-def test_no_text(page, stub):
+def test_empty_text_is_not_sent(page, stub):
     page.open().ready().translate("  ", "")
-    assert page.text("#status") == "There is no text yet."
+    assert page.text("#status") == "Enter a text first."
     assert stub.bodies("n_best") == []
 
 
-def test_hostile_text_is_text(page, stub):
+def test_hostile_text_is_shown_as_text(page, stub):
     stub.models = {"<b>&": stub.models["en-de"]}
     stub.models["%3Cb%3E%26"] = stub.models["<b>&"]
     stub.about = {"examples": [HOSTILE], "source_lang": HOSTILE, "target_lang": "de"}
@@ -79,7 +79,7 @@ def test_hostile_text_is_text(page, stub):
     assert page.all("main img") == []
 
 
-def test_answers_do_not_cross(page, stub):
+def test_results_of_cancelled_translation_are_not_shown(page, stub):
     page.open().ready()
     page.write("slow")
     page.find("#translate").click()
@@ -91,7 +91,7 @@ def test_answers_do_not_cross(page, stub):
     status = page.text("#status")
     stub.answering.set()
     assert stub.answered.acquire(timeout=browser.PATIENCE)
-    # Had the slow answer been wanted, it would have been read before this one.
+    # If the page used the slow response, it would have read it before this one.
     page.driver.execute_async_script(
         "fetch('v1/models').then((answer) => answer.json()).then(arguments[0])"
     )
@@ -102,7 +102,7 @@ def test_answers_do_not_cross(page, stub):
     assert "slow" not in asked
 
 
-def test_second_click_does_not_ask_again(page, stub):
+def test_second_click_does_not_send_again(page, stub):
     page.open().ready()
     page.write("slow")
     for _ in range(3):
@@ -116,7 +116,7 @@ def test_second_click_does_not_ask_again(page, stub):
 
 
 def copied(page):
-    """Returns what a paste brings."""
+    """Returns the pasted text."""
     page.find("#text").clear()
     page.find("#text").send_keys(Keys.CONTROL, "v")
     return page.find("#text").get_attribute("value")
@@ -134,13 +134,13 @@ def test_translations_are_copied(page):
     assert copied(page) == "Hallo kleine Welt"
     page.find("button[aria-label='Copy translation 2']").click()
     page.wait(lambda: copied(page) == "Hallo Welt")
-    # All of them, a line for each line of the text.
+    # All translations, one line per line of the text.
     page.find("#copy-all").click()
     page.wait(lambda: copied(page) == "Hallo kleine Welt\n\nTschüss")
 
 
 def test_translations_are_copied_without_a_secure_context(page, stub):
-    """By plain HTTP from another machine browsers give no clipboard API."""
+    """Over plain HTTP from another machine, browsers provide no clipboard API."""
     page.open().ready().translate("Hello little world")
     page.run("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     button = page.find("button[aria-label='Copy translation 2']")
@@ -151,7 +151,7 @@ def test_translations_are_copied_without_a_secure_context(page, stub):
     assert copied(page) == "Hallo Welt"
 
 
-def test_the_page_allows_its_own_inline_script_only(page, stub):
+def test_page_allows_only_its_own_inline_script(page, stub):
     with urllib.request.urlopen(stub.url) as response:
         policy = response.headers["Content-Security-Policy"]
         html = response.read().decode()
@@ -169,7 +169,7 @@ def test_the_page_allows_its_own_inline_script_only(page, stub):
     assert "Content Security Policy" in entry["message"]
 
 
-def test_the_real_server_is_understood(driver, tmp_path):
+def test_page_works_with_the_real_server(driver, tmp_path):
     model, tokenizers = exported.toy()
     exported.export(tmp_path / "toy" / "1", model, tokenizers)
     lines = exported.LINES[5:8]
@@ -190,12 +190,12 @@ def test_the_real_server_is_understood(driver, tmp_path):
         assert [text.partition(" ·")[0] for text in figures] == scores
         page.point_at(page.find("article:first-child .best .word"))
         assert sum(page.weights("article:first-child .source .word")) > 0
-        # The first of its warm-up requests is an example.
+        # The first warm-up request is an example.
         page.write("")
         page.find("#example").click()
         page.wait_for(".source", exported.LINES[0])
         page.wait_idle()
-        # What is too long is not sent, and does not take the others with it.
+        # A line that is too long is not sent; the others are.
         page.translate(*lines, "the " * 2000, *lines)
         assert page.texts(".best") == [*shown, *shown]
         assert "at most 4096 bytes" in page.text(".gap")

@@ -1,4 +1,4 @@
-"""The translation page's words and what belongs to them, for every kind of user."""
+"""The translation page's words and their relations, for all kinds of users."""
 
 import sys
 
@@ -14,7 +14,7 @@ pytestmark = browser.needed
 SENTENCE = "Hello little world"
 
 
-def test_pointing_marks_the_words_that_belong_together(page):
+def test_pointing_at_a_word_highlights_related_words(page):
     page.open().ready().translate_and_align("Bye", SENTENCE)
     last = "article:last-child"
     assert page.texts(f"{last} .source .word") == ["Hello", "little", "world"]
@@ -28,13 +28,13 @@ def test_pointing_marks_the_words_that_belong_together(page):
     assert hallo.get_attribute("class") == "word chosen"
     text = "Hallo attends to Hello 80%, little 10%. Probability 61%."
     assert page.text("#notice") == text
-    # Of a word of two tokens the mean; e^-0.3.
+    # A word of two tokens: mean attention, probability e^-0.3.
     page.point_at(kleine)
     expected = [0.05, 0.7, 0.2]
     assert page.weights(f"{last} .source .word") == pytest.approx(expected, abs=0.01)
     text = "kleine attends to little 70%, world 20%. Probability 74%."
     assert page.text("#notice") == text
-    # The other way round, in all that is shown of the sentence.
+    # From source to target, in all shown hypotheses.
     page.point_at(page.find(f"{last} .source .word:nth-child(2)"))
     expected = [0.1, 0.7, 0]
     assert page.weights(f"{last} .best .word") == pytest.approx(expected, abs=0.01)
@@ -49,7 +49,7 @@ def test_pointing_marks_the_words_that_belong_together(page):
     assert page.text("#notice") == ""
 
 
-def test_alternatives_have_an_alignment_of_their_own(page):
+def test_alternatives_have_their_own_alignment(page):
     page.open().ready().translate_and_align(SENTENCE)
     assert page.texts(".alternative .word") == ["Hallo", "Welt"]
     page.point_at(page.find(".alternative .word:last-child"))
@@ -60,7 +60,7 @@ def test_alternatives_have_an_alignment_of_their_own(page):
     assert page.weights(".best .word") == [0, 0, 0]
 
 
-def test_only_what_is_looked_at_is_aligned(page, stub):
+def test_only_visible_translations_are_aligned(page, stub):
     lines = [f"{SENTENCE}", *(f"line {number}" for number in range(300))]
     page.open().ready().translate(*lines)
     page.wait(lambda: page.texts("article:first-child .best .word"))
@@ -77,7 +77,7 @@ def test_only_what_is_looked_at_is_aligned(page, stub):
     assert len(asked) == len(set(asked)) < 200
 
 
-def test_alignment_that_fails_leaves_the_translation_and_the_others(page, stub):
+def test_failed_alignment_keeps_translations_and_other_alignments(page, stub):
     page.statuses = {500}
     page.open().ready()
 
@@ -96,9 +96,9 @@ def test_alignment_that_fails_leaves_the_translation_and_the_others(page, stub):
     assert not page.find("#error").is_displayed()
 
 
-def test_words_are_those_of_the_text(page):
+def test_words_are_taken_from_the_text(page):
     page.open().ready().translate_and_align("Unknown word", "Bye")
-    # By white space, since the tokens lack a text; their count is the same.
+    # Split at white space, since a token has no text; the word count is the same.
     assert page.texts("article:first-child .word") == [
         *["Unknown", "word"],
         *["Unbekanntes", "Wort"],
@@ -109,7 +109,7 @@ def test_words_are_those_of_the_text(page):
     assert found == pytest.approx(expected, abs=0.01)
 
 
-def test_tokens_words_where_the_text_has_others(page, monkeypatch):
+def test_words_are_taken_from_tokens_if_they_differ(page, monkeypatch):
     monkeypatch.setitem(TRANSLATIONS, "Bye", (["Auf Wiedersehen"], [-0.1]))
     alignment = {
         "source": (["B", "##y", "##e", "."], [0, 0, 0, 1]),
@@ -123,7 +123,7 @@ def test_tokens_words_where_the_text_has_others(page, monkeypatch):
     assert page.texts(".best .word") == ["auf", "wiedersehen", "!"]
 
 
-def test_rest_of_a_cut_sentence_is_shown(page, monkeypatch):
+def test_rest_of_a_truncated_sentence_is_shown(page, monkeypatch):
     monkeypatch.setitem(TRANSLATIONS, "cut, and more", (["Geschnitten,"], [-0.1]))
     alignment = {
         "source": (["cut", ","], [0, 1]),
@@ -138,7 +138,7 @@ def test_rest_of_a_cut_sentence_is_shown(page, monkeypatch):
     assert page.texts(".word") == ["cut", ",", "Geschnitten", ","]
 
 
-def test_keyboard_is_enough(page):
+def test_everything_works_by_keyboard(page):
     page.open().ready()
     assert page.focused() == page.find("#text")
     page.focused().send_keys(SENTENCE)
@@ -150,7 +150,7 @@ def test_keyboard_is_enough(page):
     for _ in range(9):
         page.focused().send_keys(Keys.TAB)
         found.append(page.focused().text.splitlines()[0])
-    # The words of a card are one stop; the alternative's are reached by arrows.
+    # The words of a card are one tab stop; arrow keys reach the alternatives.
     assert found == [
         *["Translate", "Example", "What the numbers mean"],
         *["Hallo", "Copy", "Words", "1 alternative", "Copy", "Words"],
@@ -159,7 +159,7 @@ def test_keyboard_is_enough(page):
     assert page.focused().text == "Hallo"
     weights = page.weights(".source .word")
     assert weights == pytest.approx([0.8, 0.1, 0], abs=0.01)
-    # A pointer that passes does not take the focused word's marks away.
+    # A passing pointer does not remove the focused word's highlights.
     page.point_at(page.find(".best .word:last-child"))
     page.point_at(page.find("h1"))
     assert page.weights(".source .word") == weights
@@ -172,7 +172,7 @@ def test_keyboard_is_enough(page):
     assert page.focused() == page.find(".alternative .word")
     assert page.press(Keys.ARROW_DOWN, Keys.END) == "Welt"
     assert page.press(Keys.ARROW_UP, Keys.ARROW_LEFT) == "Hallo"
-    # Whoever comes back is where they were.
+    # The focus returns to the last word.
     page.press(Keys.ARROW_RIGHT, Keys.TAB)
     page.focused().send_keys(Keys.SHIFT, Keys.TAB)
     assert page.focused().text == "kleine"
@@ -194,7 +194,7 @@ def test_arrows_follow_the_direction_of_the_text(page):
     assert page.run(direction, page.find("#text")) == "rtl"
 
 
-def test_relations_are_not_shown_by_colour_alone(page):
+def test_relations_do_not_rely_on_color_alone(page):
     page.open().ready().translate_and_align(SENTENCE)
     looks = """return [...document.querySelectorAll('.source .word')].map((word) => {
       const { textDecorationLine, textDecorationThickness, outlineStyle } =
@@ -212,7 +212,7 @@ def test_relations_are_not_shown_by_colour_alone(page):
     assert page.run(chosen) == "solid"
 
 
-def test_words_are_a_table_too(page):
+def test_words_are_available_as_a_table(page):
     page.open().ready().translate_and_align(SENTENCE)
     button = page.find("button[aria-label='Words of translation']")
     assert button.get_attribute("aria-expanded") == "false"
@@ -256,7 +256,7 @@ def test_every_control_has_a_name_and_every_focus_is_visible(page):
         assert page.run(outline) >= 2
 
 
-def test_touch_marks_words_and_phones_are_not_told_of_keys(page):
+def test_touch_highlights_words_and_hides_key_hints(page):
     page.open().ready()
     assert "Ctrl+Enter translates" in page.text("#hint").replace(" +", "+")
     with page.phone():
@@ -278,8 +278,8 @@ def test_nothing_is_wider_than_a_phone(page, width):
         assert page.run("return document.documentElement.scrollWidth") == width
 
 
-def test_nothing_is_lost_at_twice_the_size(page):
-    # As a window of 1,280 by 900 points at 200%.
+def test_page_is_usable_at_200_percent_zoom(page):
+    # Like a window of 1,280 by 900 points at 200%.
     with page.phone(640, 450, touch=False):
         page.open().ready().translate_and_align(SENTENCE)
         assert page.run("return document.documentElement.scrollWidth") <= 640
@@ -296,7 +296,7 @@ def test_nothing_is_lost_at_twice_the_size(page):
         assert bottom <= notice_top or notice_bottom <= top
 
 
-def test_nothing_moves_for_who_does_not_want_it(page, stub):
+def test_reduced_motion_disables_animations(page, stub):
     media = [{"name": "prefers-reduced-motion", "value": "reduce"}]
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
     try:

@@ -1,4 +1,4 @@
-"""Requests are joined, and each gets its own rows, whatever happens to the others."""
+"""Requests are joined, and each gets its own rows, whatever happens to others."""
 
 import sys
 import threading
@@ -11,7 +11,7 @@ from t2t_keras.server.serving_errors import ServingError
 
 
 class Gate:
-    """A model that waits, and notes the batches that it is given."""
+    """A model that waits until it is opened, and records its batches."""
 
     def __init__(self, fails_on=None):
         self.open = threading.Event()
@@ -49,7 +49,7 @@ def blocked(gate, **arguments):
     return batcher, first
 
 
-def test_what_waits_is_joined_and_divided(gate):
+def test_waiting_requests_are_joined_and_split_again(gate):
     batcher, first = blocked(gate)
     futures = [batcher.submit("key", gate, rows(*r)) for r in [(1,), (2, 3), (4,)]]
     gate.open.set()
@@ -59,7 +59,7 @@ def test_what_waits_is_joined_and_divided(gate):
     batcher.close()
 
 
-def test_batches_have_no_more_rows_than_allowed_but_a_large_request_goes_alone(gate):
+def test_batch_size_is_limited_and_large_request_runs_alone(gate):
     batcher, _ = blocked(gate, max_batch_size=3)
     futures = [
         batcher.submit("key", gate, rows(*r)) for r in [(1, 2), (3, 4), (5,), range(9)]
@@ -86,7 +86,7 @@ def test_other_keys_and_shapes_are_not_joined(gate):
     batcher.close()
 
 
-def test_a_bad_request_fails_alone():
+def test_bad_request_fails_alone():
     gate = Gate(fails_on=2)
     batcher, _ = blocked(gate)
     good, bad, also_good = (batcher.submit("key", gate, rows(n)) for n in (1, 2, 3))
@@ -98,7 +98,7 @@ def test_a_bad_request_fails_alone():
     batcher.close()
 
 
-def test_a_model_that_mixes_rows_is_asked_one_by_one():
+def test_model_that_mixes_rows_runs_requests_one_by_one():
     gate = Gate()
     batcher, _ = blocked(gate)
 
@@ -111,7 +111,7 @@ def test_a_model_that_mixes_rows_is_asked_one_by_one():
     batcher.close()
 
 
-def test_what_is_cancelled_is_not_computed(gate):
+def test_cancelled_request_is_not_computed(gate):
     batcher, _ = blocked(gate)
     gone, stays = (batcher.submit("key", gate, rows(n)) for n in (1, 2))
     assert gone.cancel()
@@ -121,7 +121,7 @@ def test_what_is_cancelled_is_not_computed(gate):
     batcher.close()
 
 
-def test_what_is_cancelled_makes_room(gate):
+def test_cancelled_request_frees_its_place(gate):
     batcher, _ = blocked(gate, max_batch_size=2, max_enqueued_batches=1)
     for _ in range(10):
         assert batcher.submit("key", gate, rows(1, 2)).cancel()
@@ -133,7 +133,7 @@ def test_what_is_cancelled_makes_room(gate):
     batcher.close()
 
 
-def test_only_what_may_be_joined_waits_for_more():
+def test_only_joinable_requests_wait_for_more():
     gate = Gate()
     gate.open.set()
     batcher = batcher_of(max_batch_size=2, batch_timeout_micros=3_600_000_000)
@@ -146,7 +146,7 @@ def test_only_what_may_be_joined_waits_for_more():
     assert waiting.result(0)["y"].tolist() == [10]
 
 
-def test_too_many_waiting_rows_are_refused(gate):
+def test_too_many_waiting_rows_are_rejected(gate):
     batcher, first = blocked(gate, max_batch_size=2, max_enqueued_batches=2)
     waiting = [batcher.submit("key", gate, rows(n)) for n in range(1, 5)]
     with pytest.raises(ServingError, match="Too many requests") as raised:
@@ -159,7 +159,7 @@ def test_too_many_waiting_rows_are_refused(gate):
     batcher.close()
 
 
-def test_a_full_batch_does_not_wait_for_its_time():
+def test_full_batch_does_not_wait_for_timeout():
     gate = Gate()
     gate.open.set()
     batcher = batcher_of(max_batch_size=2, batch_timeout_micros=3_600_000_000)
@@ -169,7 +169,7 @@ def test_a_full_batch_does_not_wait_for_its_time():
     batcher.close()
 
 
-def test_closing_answers_what_is_waiting(gate):
+def test_close_answers_waiting_requests(gate):
     batcher, first = blocked(gate, batch_timeout_micros=0)
     waiting = batcher.submit("key", gate, rows(1))
     closing = threading.Thread(target=batcher.close)
@@ -178,7 +178,7 @@ def test_closing_answers_what_is_waiting(gate):
     closing.join(30)
     assert first.result(0)["y"].tolist() == [0]
     assert waiting.result(0)["y"].tolist() == [10]
-    with pytest.raises(ServingError, match="ends"):
+    with pytest.raises(ServingError, match="shutting down"):
         batcher.submit("key", gate, rows(2))
 
 

@@ -1,4 +1,4 @@
-"""TensorProtos are read as TensorFlow reads them, and written as its server does."""
+"""TensorProtos are read as by TensorFlow and written as by TensorFlow Serving."""
 
 import sys
 
@@ -43,13 +43,13 @@ def read(tensor, max_bytes=1 << 20):
 
 
 def parsed(tensor):
-    """Returns what TensorFlow itself makes of a message."""
+    """Returns the array that TensorFlow reads from a message."""
     dtype = tf.as_dtype(tensor.dtype)
     return tf.io.parse_tensor(tensor.SerializeToString(), dtype).numpy()
 
 
 def examples(dtype):
-    """Returns arrays of several ranks, without values and with extreme ones."""
+    """Returns arrays of several ranks, empty ones and ones with extreme values."""
     rng = np.random.default_rng(0)
     numpy_dtype = tf.as_dtype(dtype).as_numpy_dtype
     values = rng.normal(0, 50, 24).astype(numpy_dtype)
@@ -65,7 +65,7 @@ def examples(dtype):
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
-def test_answers_fill_the_typed_field_and_can_be_read_back(dtype):
+def test_responses_use_typed_fields_and_round_trip(dtype):
     for array in examples(dtype):
         tensor = TensorProto()
         fill(tensor, np.asarray(array))
@@ -93,7 +93,7 @@ def test_strings_keep_every_byte():
 
 
 def packed(tensor):
-    """Moves strings to where TensorFlow's C++ puts them when it is asked to."""
+    """Moves strings to `tensor_content`, as TensorFlow's C++ API can."""
     strings = list(tensor.string_val)
     content = bytes(map(len, strings)) + b"".join(strings)
     assert all(len(string) < 128 for string in strings)
@@ -125,7 +125,7 @@ def packed(tensor):
     ],
     ids=lambda tensor: str(tensor).replace("\n", " ")[:60],
 )
-def test_what_is_left_out_is_filled_in_as_tensorflow_does(tensor):
+def test_omitted_values_are_filled_in_as_by_tensorflow(tensor):
     found, expected = read(tensor), parsed(tensor)
     if (
         found.dtype.names
@@ -143,20 +143,23 @@ VAST = [2**62] * 120_000
     [
         (proto("float32", VAST), "at most 64 dimensions. Received: 120,000"),
         (proto("string", VAST[:65]), "at most 64 dimensions"),
-        (proto("float32", VAST[:60]), "more than a request may have"),
-        (proto("string", [2**62]), "more than a request may have"),
-        (proto("int8", [2**20 + 1]), "more than a request may have"),
+        (proto("float32", VAST[:60]), "more than the maximum of"),
+        (proto("string", [2**62]), "more than the maximum of"),
+        (proto("int8", [2**20 + 1]), "more than the maximum of"),
         (proto("string", [1000], string_val=[b"a" * 2000]), "more than"),
-        (proto("float32", [*VAST[:3], 0]), "is no tensor of float32"),
-        (proto("float32", [3, -1]), r"no definite shape. Received: \[3, -1\]"),
-        (proto("float32", [-(2**63)] * 50), "no definite shape.* and 40 more"),
+        (proto("float32", [*VAST[:3], 0]), "is not a valid float32 tensor"),
+        (proto("float32", [3, -1]), r"fully defined shape. Received: \[3, -1\]"),
+        (proto("float32", [-(2**63)] * 50), "fully defined shape.* and 40 more"),
         (proto("float32", [2], tensor_content=b"12345"), "5 bytes for 2 values"),
-        (proto("string", [2], tensor_content=b"\1\1a"), "the content is not that of 2"),
-        (proto("string", [2], tensor_content=b"\1"), "the content is not that of 2"),
-        (proto("string", [1], tensor_content=b"\xff" * 20), "the content is not that"),
-        (proto("int8", [1], int_val=[300]), "is no tensor of int8"),
-        (proto("uint8", [1], int_val=[-1]), "is no tensor of uint8"),
-        (proto("float16", [1], half_val=[1 << 16]), "is no tensor of float16"),
+        (proto("string", [2], tensor_content=b"\1\1a"), "the content does not hold 2"),
+        (proto("string", [2], tensor_content=b"\1"), "the content does not hold 2"),
+        (
+            proto("string", [1], tensor_content=b"\xff" * 20),
+            "the content does not hold",
+        ),
+        (proto("int8", [1], int_val=[300]), "is not a valid int8 tensor"),
+        (proto("uint8", [1], int_val=[-1]), "is not a valid uint8 tensor"),
+        (proto("float16", [1], half_val=[1 << 16]), "is not a valid float16 tensor"),
         (TensorProto(dtype=0), "unknown dtype 0"),
         (TensorProto(dtype=99), "unknown dtype 99"),
         (TensorProto(dtype=20), "unknown dtype 20|cannot be sent"),
@@ -164,21 +167,21 @@ VAST = [2**62] * 120_000
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
-def test_what_is_wrong_is_said_in_short(tensor, message):
+def test_malformed_tensors_are_rejected_with_a_short_message(tensor, message):
     with pytest.raises(ServingError, match=message) as raised:
         read(tensor)
     assert raised.value.code.name == "INVALID_ARGUMENT"
     assert len(raised.value.message) < 400
 
 
-def test_an_unknown_rank_is_refused():
+def test_unknown_rank_is_rejected():
     tensor = proto("float32", [], float_val=[1])
     tensor.tensor_shape.unknown_rank = True
-    with pytest.raises(ServingError, match="no definite shape"):
+    with pytest.raises(ServingError, match="fully defined shape"):
         read(tensor)
 
 
-def test_inputs_are_limited_together_and_in_number():
+def test_total_size_and_number_of_inputs_are_limited():
     half = proto("int8", [600])
     assert read(half, 1000).shape == (600,)
     with pytest.raises(ServingError, match=r"1,000 bytes. Input b"):

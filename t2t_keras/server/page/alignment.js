@@ -1,9 +1,9 @@
-// Alignment: which words of a text and its translation belong together, by attention.
+// Alignment: related words of a text and its translation, by attention.
 
-const MAX_ALIGNED = Math.min(32, limits.rows);  // Rows of a request.
-const MAX_CELLS = 2e6;  // Rows times characters times characters: answers are square.
+const MAX_ALIGNED = Math.min(32, limits.rows);  // Rows per request.
+const MAX_CELLS = 2e6;  // Rows x source x target characters: the attention matrix.
 
-/** Returns the alignment of one row of what the signature `align` answers. */
+/** Returns the alignment of one row of the outputs of signature `align`. */
 function alignmentOf(found, row) {
   const sourceNumbers = found.source_words[row];
   const targetNumbers = found.target_words[row];
@@ -18,31 +18,31 @@ function alignmentOf(found, row) {
     sourceWords,
     targetWords: wordsOf(targetNumbers, found.target_tokens[row]),
     probabilities: byWord(targetNumbers, logProbs).map(Math.exp),
-    // Behind the end token there are zeros only.
+    // After the end token there are only zeros.
     meanProbability: Math.exp(logProbs.reduce((a, b) => a + b, 0) / (tokens + 1)),
-    /** The part of a target word's attention that a source word has. */
+    /** A target word's attention to a source word, as a share. */
     weight: (target, source) => columns[source][target] / sizes[target],
   };
 }
 
-/** Adds the values of each word's tokens: numbers, or strings. */
+/** Sums the values of each word's tokens: numbers or strings. */
 function byWord(numbers, values) {
   const sums = [];
-  numbers.forEach((word, place) => {
+  numbers.forEach((word, index) => {
     if (word < 0) return;  // Padding.
-    sums[word] = word in sums ? sums[word] + values[place] : values[place];
+    sums[word] = word in sums ? sums[word] + values[index] : values[index];
   });
   return sums;
 }
 
-/** Joins tokens to words, without the signs of SentencePiece and of word pieces. */
+/** Joins tokens to words, without the markers of SentencePiece and WordPiece. */
 function wordsOf(numbers, tokens) {
   const plain = (text) => text.replaceAll("\u2581", " ").replace(/^##(?=.)/, "");
   return byWord(numbers, tokens.map(plain)).map((word) => word.trim());
 }
 
-/** Divides a text into its words and what is between; null if they are not in it. */
-function divide(text, words) {
+/** Splits a text into words and the text between them; null if a word is missing. */
+function splitAt(text, words) {
   const parts = [];
   let end = 0;
   for (const word of words) {
@@ -54,16 +54,16 @@ function divide(text, words) {
   return [...parts, text.slice(end)];
 }
 
-/** Divides a text by its words, or else shows the words that its tokens make. */
+/** Splits a text into its words, or into the words of its tokens if they differ. */
 function partsOf(text, words) {
   const bySpace = text.trim().split(/\s+/);
   const same = bySpace.length === words.length ? bySpace : words;
-  return divide(text, words) ?? divide(text, same) ?? divide(words.join(" "), words);
+  return splitAt(text, words) ?? splitAt(text, same) ?? splitAt(words.join(" "), words);
 }
 
-/** Asks for alignments as they are wanted: many in a request, one request at a time. */
+/** Requests alignments on demand: many per request, one request at a time. */
 class Aligner {
-  #wanted = new Set();
+  #queued = new Set();
   #controller = new AbortController();
   #isWorking = false;
 
@@ -71,38 +71,38 @@ class Aligner {
     this.model = model;
   }
 
-  /** Wants the alignment of hypotheses that have none yet. */
-  want(hypotheses) {
-    for (const one of hypotheses) if (one.text && !one.alignment) this.#wanted.add(one);
+  /** Queues hypotheses that have no alignment yet. */
+  request(hypotheses) {
+    for (const one of hypotheses) if (one.text && !one.alignment) this.#queued.add(one);
     if (!this.#isWorking) this.#work(this.#controller.signal);
   }
 
-  /** Returns those that were wanted and have none. */
+  /** Stops, and returns the hypotheses still without an alignment. */
   stop() {
     this.#controller.abort();
-    return this.#wanted;
+    return this.#queued;
   }
 
   async #work(signal) {
     this.#isWorking = true;
-    await null;  // All that come into view at once are asked for at once.
-    while (this.#wanted.size && !signal.aborted) {
+    await null;  // Collects the hypotheses that come into view at the same time.
+    while (this.#queued.size && !signal.aborted) {
       const rows = this.#next();
       await this.#align(rows, signal);
-      if (!signal.aborted) rows.forEach((one) => this.#wanted.delete(one));
+      if (!signal.aborted) rows.forEach((one) => this.#queued.delete(one));
     }
     this.#isWorking = false;
   }
 
-  /** Returns what the next request may have of what is wanted. */
+  /** Returns the queued hypotheses of the next request. */
   #next() {
     const rows = [];
     let [source, target] = [0, 0];
-    for (const one of this.#wanted) {
+    for (const one of this.#queued) {
       source = Math.max(source, one.card.rows[0].text.length);
       target = Math.max(target, one.text.length);
-      const isTooMuch = (rows.length + 1) * source * target > MAX_CELLS;
-      if (rows.length === MAX_ALIGNED || rows.length && isTooMuch) break;
+      const isTooLarge = (rows.length + 1) * source * target > MAX_CELLS;
+      if (rows.length === MAX_ALIGNED || rows.length && isTooLarge) break;
       rows.push(one);
     }
     return rows;
@@ -120,14 +120,14 @@ class Aligner {
       if (signal.aborted) return;
       if (!(error instanceof ServerError)) throw error;
       if (rows.length > 1 && !STOPPING.has(error.status)) {
-        // Too long, perhaps, or one of them is wrong.
+        // The request may be too large or one row invalid: halve it.
         const half = Math.ceil(rows.length / 2);
         await this.#align(rows.slice(0, half), signal);
         await this.#align(rows.slice(half), signal);
         return;
       }
       rows.forEach((one) => showUnaligned(one, error));
-      if (error.status === 401) showError(error, () => this.want(rows));
+      if (error.status === 401) showError(error, () => this.request(rows));
     }
   }
 }

@@ -1,12 +1,12 @@
-// Cards: a line of the text, its translation and alternatives, and copies of them.
+// Cards: a line of the text with its translation and alternatives, and copying.
 
 const NO_HYPOTHESIS = -1e8;
 const STATUS = {
   empty: "There is nothing to translate in this line.",
-  too_long: "The line was cut at the model's maximum input length.",
+  too_long: "The line was truncated to the model's maximum input length.",
   invalid_utf8: "Not translated: the text is not valid Unicode.",
-  model_error: "Not translated: the model is broken, its numbers are not finite.",
-  not_found: "Not translated: no output obeys the rules of the search.",
+  model_error: "Not translated: the model is broken; it computed non-finite values.",
+  not_found: "Not translated: no output meets the constraints of the search.",
 };
 const TRANSLATED = ["ok", "too_long"];
 
@@ -17,7 +17,7 @@ function element(tag, text = "", className = "") {
   return made;
 }
 
-/** Makes a paragraph of a user's or a model's text, which may run right to left. */
+/** Creates a paragraph of a user's or a model's text, which may be right-to-left. */
 function textElement(text, className, language) {
   const made = element("p", text, className);
   made.dir = "auto";
@@ -25,7 +25,7 @@ function textElement(text, className, language) {
   return made;
 }
 
-/** Makes a button that is not the page's main one. */
+/** Creates a secondary button. */
 function quietButton(text, label, action) {
   const made = element("button", text, "quiet");
   made.type = "button";
@@ -34,7 +34,7 @@ function quietButton(text, label, action) {
   return made;
 }
 
-/** Keeps what a signature answered for a line: its status, and hypotheses that exist. */
+/** Extracts the status and the existing hypotheses of a line from the outputs. */
 function translationOf(found, row) {
   const status = found.status?.[row] ?? "ok";
   const texts = [found.translations?.[row] ?? found.translation[row]].flat();
@@ -46,7 +46,7 @@ function translationOf(found, row) {
   return { status, hypotheses };
 }
 
-/** Makes the card of a line; what its words belong to is found when it comes into view. */
+/** Creates the card of a line; its alignment is requested when it comes into view. */
 function makeCard(job, number, { status, hypotheses }) {
   const [sourceLanguage, targetLanguage] = job.model.languages;
   const article = element("article", "", "card pair");
@@ -71,14 +71,14 @@ function makeCard(job, number, { status, hypotheses }) {
   }
   article.append(source.element, target);
   if (others.length) {
-    target.append(alternatives(others, job.isShort, () => job.aligner?.want(others)));
+    target.append(alternatives(others, job.isShort, () => job.aligner?.request(others)));
   }
-  if (best) inView.set(article, () => job.aligner?.want([best]));
+  if (best) inView.set(article, () => job.aligner?.request([best]));
   if (best) viewer.observe(article);
   return article;
 }
 
-/** Makes a hypothesis with its figures, a button that copies it, and room for its words. */
+/** Creates a hypothesis with its figures and a copy button. */
 function hypothesisBlock(row, rank) {
   const block = element("div", "", "hypothesis");
   const facts = element("div", "", "facts muted");
@@ -99,7 +99,7 @@ function figures({ score, alignment }) {
   return parts.join(" · ");
 }
 
-function alternatives(rows, isOpen, want) {
+function alternatives(rows, isOpen, onOpen) {
   const made = element("details", "", "alternatives");
   const list = element("ol");
   list.start = 2;
@@ -110,12 +110,12 @@ function alternatives(rows, isOpen, want) {
   }
   const number = rows.length === 1 ? "1 alternative" : `${rows.length} alternatives`;
   made.append(element("summary", number), list);
-  made.addEventListener("toggle", () => made.open && want());
+  made.addEventListener("toggle", () => made.open && onOpen());
   made.open = isOpen;
   return made;
 }
 
-/** Divides a hypothesis and its source into words that tell what they belong to. */
+/** Splits a hypothesis and its source into words that show their relations. */
 function showAlignment(row, alignment) {
   const { card } = row;
   const [source] = card.rows;
@@ -135,7 +135,7 @@ function showUnaligned({ facts }, error) {
   facts.append(element("span", `No word alignment: ${error.message}`, "unaligned"));
 }
 
-/** Makes a button that shows a hypothesis word by word, as a table. */
+/** Creates a button that shows a hypothesis word by word, as a table. */
 function wordsButton(row) {
   let table = null;
   const button = quietButton("Words", `Words of ${row.name}`, () => {
@@ -170,23 +170,23 @@ function wordTable(row) {
   return table;
 }
 
-const inView = new WeakMap();  // Of a card's element: what to do when it is seen.
+const inView = new WeakMap();  // Card elements, to the action when they come into view.
 const viewer = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) if (isIntersecting) inView.get(target)();
 }, { rootMargin: "200px" });
 
-/** Copies a text, also where the page has no secure context and so no clipboard API. */
+/** Copies a text, even without the clipboard API, which needs a secure context. */
 async function copy(translation) {
   let isCopied = false;
   try {
     await navigator.clipboard.writeText(translation);
     isCopied = true;
   } catch {
-    isCopied = copyBySelection(translation);  // No such API, or no permission.
+    isCopied = copyBySelection(translation);  // No clipboard API or no permission.
   }
   const text = isCopied ? "Copied." : "The browser does not allow this page to copy.";
-  tell(text);
-  setTimeout(() => at("notice").textContent === text && tell(), 4000);
+  notify(text);
+  setTimeout(() => at("notice").textContent === text && notify(), 4000);
 }
 
 function copyBySelection(text) {
@@ -201,7 +201,7 @@ function copyBySelection(text) {
   return isCopied;
 }
 
-/** Tells something short, at the bottom of the window and to screen readers. */
-function tell(...nodes) {
+/** Shows a short notice at the bottom of the window, also to screen readers. */
+function notify(...nodes) {
   at("notice").replaceChildren(...nodes);
 }

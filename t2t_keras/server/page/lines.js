@@ -1,15 +1,15 @@
-// Lines: a text of any length, translated in requests that the server accepts.
+// Lines: splits a text of any length into requests that the server accepts.
 
-const FIRST_LINES = 8;  // Of the first request, so that something is shown soon.
+const FIRST_LINES = 8;  // In the first request, so that results appear soon.
 const MAX_LINES = Math.min(64, limits.rows);
-// Of JSON; a single line may be longer.
+// Maximum size of a request's JSON; a single longer line is sent alone.
 const MAX_BYTES = Math.min(16384, limits.bytes - 1024);
-const MAX_FAILURES = 3;  // Lines in a row, after which the others are not tried.
-const SHORT = 3;  // Lines whose alternatives are shown from the start.
-// What will not be better with other lines.
+const MAX_FAILURES = 3;  // Stop after this many consecutive failed lines.
+const SHORT = 3;  // Texts of up to this many lines show all alternatives.
+// Errors that other lines would not avoid.
 const STOPPING = new Set([0, 401, 403, 404, 429, 501, 503]);
 
-/** A text to translate: its lines, and the translations there are. */
+/** A text to translate: its lines and the translations so far. */
 class Job {
   constructor(lines, model) {
     Object.assign(this, { lines, translations: [], versions: new Set(), milliseconds: 0 });
@@ -21,22 +21,22 @@ class Job {
   use(model) {
     this.model = model;
     this.versions.add(model.version);
-    const wanted = this.aligner?.stop() ?? [];
+    const queued = this.aligner?.stop() ?? [];
     this.aligner = model.usable.includes("align") ? new Aligner(model) : null;
-    this.aligner?.want(wanted);
+    this.aligner?.request(queued);
   }
 
   get done() {
     return Object.keys(this.translations).length;
   }
 
-  /** The translations, a line for each line of the text. */
+  /** The translations, one line per line of the text. */
   get text() {
     return this.lines.map((_, number) => this.translations[number] ?? "").join("\n");
   }
 }
 
-/** Lines that follow each other and are not translated, and the card that says so. */
+/** Consecutive untranslated lines, and their card. */
 class Gap {
   constructor(job, from, to) {
     Object.assign(this, { job, from, to });
@@ -48,7 +48,7 @@ class Gap {
     return this.to - this.from;
   }
 
-  /** Shows that nobody is at work on these lines any more, unless there are none. */
+  /** Shows that the lines were not translated, unless there are none left. */
   close(reason = "") {
     if (!this.size) return this.element.remove();
     const { job: { numbers }, from, to } = this;
@@ -61,13 +61,13 @@ class Gap {
     this.element.hidden = false;
   }
 
-  /** Translates its lines, in the place of what is under way. */
+  /** Translates the lines, instead of the current translation. */
   async retry() {
     gap.close();
     gap = this;
     const before = this.element.previousElementSibling;
     await run((signal) => fill(this, signal));
-    // The button that had the focus is gone: what is in its place gets it.
+    // The focused button is gone: focus the element in its place.
     if (document.activeElement !== document.body) return;
     const next = before ? before.nextElementSibling : at("results").firstElementChild;
     if (!next) return;
@@ -75,13 +75,13 @@ class Gap {
     next.focus({ preventScroll: true });
   }
 
-  /** Is all of the text again, when none of it was translated. */
+  /** Covers the whole text again if none of it was translated. */
   reset() {
     this.from = 0;
     at("results").replaceChildren(this.element);
   }
 
-  /** Shows the translations of its first lines, and is that much smaller. */
+  /** Shows the translations of the first lines and removes them from the gap. */
   advance(translations) {
     const cards = translations.map(([number, translation]) => {
       this.job.translations[number] = translation.hypotheses[0]?.text ?? "";
@@ -91,7 +91,7 @@ class Gap {
     this.from += cards.length;
   }
 
-  /** Puts lines that cannot be translated aside, into a gap of their own before this. */
+  /** Moves a line that cannot be translated to a gap of its own. */
   skip(reason) {
     const skipped = new Gap(this.job, this.from, this.from + 1);
     this.element.before(skipped.element);
@@ -100,7 +100,7 @@ class Gap {
   }
 }
 
-/** Translates the lines of a gap in their order, as many at a time as is accepted. */
+/** Translates the lines of a gap in order, in requests of adaptive size. */
 async function fill(filled, signal) {
   const { job: whole, size: total } = filled;
   const started = performance.now() - whole.milliseconds;
@@ -116,9 +116,9 @@ async function fill(filled, signal) {
       size = Math.min(2 * size, MAX_LINES);
       failures = 0;
     } catch (error) {
-      const isLasting = !(error instanceof ServerError) || STOPPING.has(error.status);
-      if (signal.aborted || isLasting) throw error;
-      // Too much at once, perhaps, or one line is wrong: which one shows by halves.
+      const isPermanent = !(error instanceof ServerError) || STOPPING.has(error.status);
+      if (signal.aborted || isPermanent) throw error;
+      // The request may be too large or one line invalid: halve it to find out.
       size = Math.ceil(numbers.length / 2);
       if (numbers.length > 1) continue;
       failures += 1;
@@ -127,14 +127,14 @@ async function fill(filled, signal) {
     }
     whole.milliseconds = performance.now() - started;
   }
-  // It may have changed.
+  // The version may have changed.
   const now = await describe(whole.model.name, signal);
   if (now.version !== null) whole.versions.add(now.version);
   showModel(now);
   return summary(whole);
 }
 
-/** Returns the numbers of the lines that a gap's next request has. */
+/** Returns the line numbers of a gap's next request. */
 function part(job, { from, to }, size) {
   const numbers = job.numbers.slice(from, Math.min(to, from + size));
   const encoder = new TextEncoder();
@@ -146,7 +146,7 @@ function part(job, { from, to }, size) {
   return end < 0 ? numbers : numbers.slice(0, Math.max(1, end));
 }
 
-/** Asks for the hypotheses of lines, or for the best alone where a model has no more. */
+/** Requests the hypotheses of lines, or the best ones if the model has no n_best. */
 async function hypotheses(job, numbers, signal) {
   const inputs = { text: numbers.map((number) => job.lines[number]) };
   for (;;) {
@@ -156,7 +156,7 @@ async function hypotheses(job, numbers, signal) {
       return await predict(job.model, signature, inputs, signal);
     } catch (error) {
       if (![400, 404].includes(error.status)) throw error;
-      // Another version may answer by now, with other signatures.
+      // A version with other signatures may have replaced this one.
       known.delete(name);
       const now = await describe(name, signal);
       const isSame = now.version === version && now.usable.join() === usable.join();

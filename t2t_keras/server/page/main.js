@@ -1,22 +1,22 @@
-// The page: what happens when a user asks for something.
+// The page: the user's actions.
 
 const TRANSLATING = "Translating…";
 
 let running = new AbortController();  // One translation at a time.
-let choosing = new AbortController();  // And one look at a model.
-let retries = [];  // What to do again once there is a token.
-let asked = "";  // Text and model of what is under way.
+let choosing = new AbortController();  // One model description at a time.
+let retries = [];  // Actions to retry with a new token.
+let current = "";  // Text and model of the current translation.
 let job = null;
 let gap = null;  // The lines of the job that are being translated.
 let examples = [EXAMPLE];
-let example = "";  // The last that was put into the text.
+let example = "";  // The last example inserted into the text.
 
-/** Does one thing; what was under way is given up. Each returns what to say at its end. */
+/** Runs an action, which returns the final status; cancels the previous action. */
 async function run(action) {
   running.abort();
   const controller = running = new AbortController();
   hideError();
-  tell();
+  notify();
   at("status").textContent = TRANSLATING;
   showBusy(true);
   let status = "";
@@ -28,8 +28,8 @@ async function run(action) {
     if (!isCancelled) showError(error, () => run(gap ? (signal) => fill(gap, signal) : action));
     status = job?.done ? summary(job) : isCancelled ? "Cancelled." : "";
   }
-  if (running !== controller) return;  // Another has begun.
-  asked = "";
+  if (running !== controller) return;  // Another action has started.
+  current = "";
   at("status").textContent = status;
   showBusy(false);
   if (!job?.done) return gap?.reset();
@@ -46,7 +46,7 @@ function showBusy(isBusy) {
   showProgress(0, 1);
 }
 
-/** Shows an error; if a token is missing, it is asked for, and then used to try again. */
+/** Shows an error; after a 401, asks for a token and retries with it. */
 function showError(error, again) {
   at("error").textContent = error.message;
   at("error").hidden = false;
@@ -67,7 +67,7 @@ async function translate(signal) {
   job = gap = null;
   at("results").replaceChildren();
   at("tools").hidden = true;
-  if (!lines.some((line) => line)) return "There is no text yet.";
+  if (!lines.some((line) => line)) return "Enter a text first.";
   if (!at("model").value) await loadModels(signal);
   const model = await describe(at("model").value, signal);
   showModel(model);
@@ -78,7 +78,7 @@ async function translate(signal) {
   return fill(gap, signal);
 }
 
-/** Says how much is translated, by what, and in what time. */
+/** Describes how much was translated, by which version, and in what time. */
 function summary({ done, numbers, model, versions, milliseconds }) {
   const count = (number) => number.toLocaleString("en");
   const total = numbers.length === 1 ? "1 sentence" : `${count(numbers.length)} sentences`;
@@ -89,11 +89,11 @@ function summary({ done, numbers, model, versions, milliseconds }) {
   const lacks = [];
   if (!model.usable.includes("n_best")) lacks.push("alternatives");
   if (!model.usable.includes("align")) lacks.push("alignment");
-  const note = lacks.length ? ` This model gives no ${lacks.join(" and no ")}.` : "";
+  const note = lacks.length ? ` This model provides no ${lacks.join(" and no ")}.` : "";
   return `${what}, ${model.name}, ${which}, ${seconds} s.${note}`;
 }
 
-/** Looks at the chosen model: which version there is, and whether it translates. */
+/** Loads the description of the selected model. */
 async function choose() {
   choosing.abort();
   const { signal } = choosing = new AbortController();
@@ -113,12 +113,12 @@ async function choose() {
 
 function submit() {
   const request = JSON.stringify([at("model").value, at("text").value]);
-  if (request === asked) return;  // A double click.
+  if (request === current) return;  // A double click.
   run(translate);
-  asked = request;
+  current = request;
 }
 
-/** Puts the next example into the text, without touching what the user has written. */
+/** Inserts the next example into the text and keeps what the user has written. */
 function useExample() {
   const text = at("text");
   const isFree = !text.value.trim() || text.value === example;
@@ -148,6 +148,6 @@ at("token-form").addEventListener("submit", (event) => {
   for (const action of again) action();
 });
 if (/Mac|iPhone|iPad/.test(navigator.userAgent)) at("modifier").textContent = "⌘";
-// Not the attribute autofocus: it may act after the token has been asked for.
+// Not the attribute autofocus: it may take the focus from the token's input.
 at("text").focus();
 choose();

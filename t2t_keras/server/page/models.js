@@ -1,6 +1,6 @@
-// The models: which one is chosen, its version, and what it can do.
+// The models: the selected one, its version and its signatures.
 
-/** The signatures that the page uses: their inputs, all strings, and outputs. */
+/** The signatures that the page uses: their string inputs and their outputs. */
 const NEEDED = {
   n_best: { inputs: ["text"], outputs: ["translations"] },
   serving_default: { inputs: ["text"], outputs: ["translation"] },
@@ -14,9 +14,9 @@ const NEEDED = {
 };
 const EXAMPLE = "The house is small.";
 
-const known = new Map();  // The last description of each model.
+const known = new Map();  // Latest description of each model.
 
-/** Returns what is known of a model; `problem` says why it cannot translate. */
+/** Returns the description of a model; `problem` is why it cannot translate. */
 async function describe(name, signal) {
   const { version, reason } = await newestVersion(name, signal);
   if (version === null) {
@@ -36,7 +36,7 @@ async function describe(name, signal) {
   return model;
 }
 
-/** Returns the version that answers, the newest available; else null, and why. */
+/** Returns the newest available version; or null and the reason. */
 async function newestVersion(name, signal) {
   try {
     const { model_version_status: all } = await ask(modelUrl(name), signal);
@@ -59,7 +59,7 @@ function fits(signature, { inputs, outputs }) {
     && outputs.every((name) => name in signature.outputs);
 }
 
-/** Says what a model lacks, and what it has instead. */
+/** Describes the signatures that a model lacks, and those it has. */
 function lack(signatures) {
   const described = Object.entries(signatures)
     .filter(([name]) => !name.startsWith("__"))
@@ -71,12 +71,12 @@ function lack(signatures) {
       });
       return `${name} (${list.join(", ")} → ${Object.keys(outputs).join(", ")})`;
     });
-  return "This model cannot be tried here. The page needs the signature n_best "
+  return "This model cannot be used on this page, which needs the signature n_best "
     + "(text: string [any] → translations) or serving_default (text: string [any] → "
     + `translation). The model has: ${described.join("; ") || "no signature"}.`;
 }
 
-/** Lists the models, and chooses the first that translates, or else the first. */
+/** Lists the models and selects the first that translates, or else the first. */
 async function loadModels(signal) {
   const { models } = await ask("v1/models", signal);
   if (!models.length) throw new ServerError(0, "The server has no model.");
@@ -93,7 +93,7 @@ async function loadModels(signal) {
   at("model-name").hidden = models.length > 1;
 }
 
-/** Shows which version of the chosen model answers, if it is still the chosen one. */
+/** Shows the version of a model if it is still selected. */
 function showModel({ name, version, languages = [] }) {
   if (at("model").value !== name) return;
   at("version").textContent = version === null ? "No version is available" : `Version ${version}`;
@@ -107,6 +107,6 @@ function languageName(code) {
   try {
     return new Intl.DisplayNames("en", { type: "language" }).of(code.replace("_", "-"));
   } catch {
-    return code;  // A corpus may name its languages as it likes.
+    return code;  // A corpus may use any name for its languages.
   }
 }

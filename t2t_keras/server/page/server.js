@@ -1,17 +1,17 @@
-// The server: requests to it, its limits, and what it says when it cannot answer.
+// The server: requests to it, its limits and its errors.
 
 const at = (id) => document.getElementById(id);
 const limits = JSON.parse(at("limits").textContent);
 
 const PROBLEM = {
-  400: "The model cannot take this request.",
-  401: "The server wants a valid API token.",
-  403: "The server does not allow this.",
+  400: "The model does not accept this request.",
+  401: "The server requires a valid API token.",
+  403: "The server does not allow this request.",
   404: "The server does not have this model.",
-  413: "This is longer than the server accepts.",
+  413: "The request is longer than the server accepts.",
   429: "The server has too many requests at the moment.",
-  503: "The server is too busy, or the model is not ready to answer.",
-  504: "The answer took longer than the server allows.",
+  503: "The server is too busy or the model is not ready.",
+  504: "The translation took longer than the server allows.",
 };
 const BUSY = [429, 503];
 const MAX_ATTEMPTS = 5;
@@ -19,7 +19,7 @@ const MAX_WAIT = 60;  // Seconds.
 
 let token = "";  // In memory only.
 
-/** A request without an answer; its status is 0 if the server has not said why. */
+/** A failed request; its status is 0 if the error is not the server's. */
 class ServerError extends Error {
   constructor(status, message, detail = "", retryAfter = null) {
     super(detail ? `${message} (${detail})` : message);
@@ -27,18 +27,18 @@ class ServerError extends Error {
   }
 }
 
-/** Asks the server, again if it is busy; a body makes it a POST. */
+/** Sends a request, with retries if the server is busy; a body makes it a POST. */
 async function ask(path, signal, body) {
   for (let attempt = 1; ; attempt++) {
     try {
       return await askOnce(path, signal, body);
     } catch (error) {
-      // As long as the server says, and longer each time.
+      // Exponential backoff, starting from Retry-After.
       const seconds = (error.retryAfter ?? 1) * 2 ** (attempt - 1);
       const again = BUSY.includes(error.status) && seconds <= MAX_WAIT;
       if (!again || attempt === MAX_ATTEMPTS) throw error;
       at("done").textContent =
-        `The server is busy. Next attempt in ${Math.ceil(seconds)} s.`;
+        `The server is busy. Retrying in ${Math.ceil(seconds)} s.`;
       await pause(1000 * seconds, signal);
       at("done").textContent = "";
     }
@@ -71,11 +71,11 @@ async function askOnce(path, signal, body) {
     const retryAfter = secondsUntil(response.headers.get("Retry-After"));
     throw new ServerError(response.status, problem, detail.trim(), retryAfter);
   }
-  if (answer === null) throw new ServerError(0, "The server's answer is not JSON.");
+  if (answer === null) throw new ServerError(0, "The server's response is not JSON.");
   return answer;
 }
 
-/** Reads JSON, in which NaN (as null) and infinities may stand; null if it is none. */
+/** Parses JSON with NaN (as null) and infinities; null if it is not JSON. */
 function parsed(text) {
   const strict = text.replace(
     /"(?:[^"\\]|\\.)*"|NaN|Infinity/g,
@@ -84,11 +84,11 @@ function parsed(text) {
   try {
     return JSON.parse(strict);
   } catch {
-    return null;  // From a proxy, perhaps.
+    return null;  // For example from a proxy.
   }
 }
 
-/** Reads a Retry-After header: seconds or a date; null without one. */
+/** Parses a Retry-After header, seconds or a date; null without one. */
 function secondsUntil(header) {
   const seconds = header && (Number.isNaN(Number(header))
     ? (Date.parse(header) - Date.now()) / 1000 : Number(header));
@@ -107,7 +107,7 @@ function pause(milliseconds, signal) {
 
 const modelUrl = (name) => `v1/models/${encodeURIComponent(name)}`;
 
-/** Returns the outputs by name; a server leaves the name of a single one out. */
+/** Returns the outputs by name; servers omit the name of a single output. */
 async function predict(model, signature, inputs, signal) {
   const body = { signature_name: signature, inputs };
   const { outputs } = await ask(`${modelUrl(model.name)}:predict`, signal, body);
@@ -115,7 +115,7 @@ async function predict(model, signature, inputs, signal) {
   const byName = names.length === 1 ? { [names[0]]: outputs } : outputs;
   const rows = inputs.text.length;
   if (NEEDED[signature].outputs.some((name) => byName?.[name]?.length !== rows)) {
-    throw new ServerError(0, "The model's answer is not what its signature promises.");
+    throw new ServerError(0, "The model's outputs do not match its signature.");
   }
   return byName;
 }

@@ -1,10 +1,10 @@
-// Words: pointing at one, or moving to it by keys, shows those that belong to it.
+// Words: pointing at a word, or moving to it by keys, highlights the related words.
 
-const RELATED = 0.1;  // The least weight that counts as a relation.
-const places = new WeakMap();  // Of a word's element: its card, row and number.
+const RELATED = 0.1;  // Minimum weight of a relation.
+const places = new WeakMap();  // Word elements, to their row and index.
 let marked = [];
 
-/** Shows a row's text as words; the first row to have any gets the card's tab stop. */
+/** Shows a row's text as words. */
 function showWords(row, words) {
   const nodes = partsOf(row.text, words)
     .map((part, i) => i % 2 ? element("span", part, "word") : part);
@@ -16,14 +16,14 @@ function showWords(row, words) {
   });
 }
 
-/** Makes one word of a card the one that Tab goes to. */
+/** Sets the word of a card that Tab moves to. */
 function setStop(card, span) {
   if (card.stop) card.stop.tabIndex = -1;
   card.stop = span;
   span.tabIndex = 0;
 }
 
-/** Returns the words on the other side, each with its share of the attention. */
+/** Returns the words of the other side, each with its share of the attention. */
 function relations({ row, index }) {
   const [source, ...hypotheses] = row.card.rows;
   if (row !== source) {
@@ -33,7 +33,7 @@ function relations({ row, index }) {
     spans.map((span, i) => ({ span, weight: alignment.weight(i, index) })));
 }
 
-/** Marks a word and what belongs to it, or nothing. */
+/** Highlights a word and its related words, or clears the highlights. */
 function mark(span) {
   for (const one of marked) {
     one.classList.remove("chosen", "related", "strongest");
@@ -47,11 +47,11 @@ function mark(span) {
   const others = relations(place);
   for (const row of new Set(others.map((other) => places.get(other.span).row))) {
     const inRow = others.filter((other) => places.get(other.span).row === row);
-    const most = Math.max(...inRow.map(({ weight }) => weight));
+    const maximum = Math.max(...inRow.map(({ weight }) => weight));
     for (const { span: other, weight } of inRow) {
       other.style.setProperty("--weight", weight);
       other.classList.toggle("related", weight >= RELATED);
-      other.classList.toggle("strongest", weight >= RELATED && weight === most);
+      other.classList.toggle("strongest", weight >= RELATED && weight === maximum);
       marked.push(other);
     }
   }
@@ -59,7 +59,7 @@ function mark(span) {
 
 const percent = (share) => `${(100 * share).toFixed(0)}%`;
 
-/** Returns what a word attends to, or is attended to by in the best translation. */
+/** Returns the words that a word attends to, or that attend to it in the best one. */
 function attended({ row, index }) {
   const best = row.card.rows[1];
   return relations({ row, index })
@@ -70,7 +70,7 @@ function attended({ row, index }) {
     .map(({ span, weight }) => [element("bdi", span.textContent), ` ${percent(weight)}`]);
 }
 
-/** Says in words what the marks of a word show. */
+/** Describes in words what the highlights of a word show. */
 function description(span) {
   const place = places.get(span);
   const isSource = place.row === place.row.card.rows[0];
@@ -84,21 +84,21 @@ function description(span) {
   return [...parts, `. Probability ${probability}.`];
 }
 
-/** Shows what belongs to the word that is pointed at, or else to the focused one. */
+/** Highlights the word pointed at, or else the focused word. */
 function highlight({ type, target }) {
   const isOver = type === "pointerover" || type === "focusin";
   const span = [isOver && target, document.activeElement].find((one) => places.has(one));
   mark(span);
   if (span) {
-    // Where it does not hide the word.
+    // Keeps the notice from covering the word.
     const isLow = span.getBoundingClientRect().bottom > window.innerHeight - 96;
     at("notice").classList.toggle("above", isLow);
-    tell(...description(span));
+    notify(...description(span));
   }
-  else if (places.has(target)) tell();
+  else if (places.has(target)) notify();
 }
 
-/** Moves by arrow keys, Home and End: along a text, and from one text to another. */
+/** Moves by arrow keys, Home and End: within a text and between texts. */
 function move(event) {
   const place = places.get(event.target);
   if (!place || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
@@ -136,6 +136,6 @@ at("results").addEventListener("focusin", ({ target }) => {
   if (places.has(target)) setStop(places.get(target).row.card, target);
 });
 at("results").addEventListener("click", ({ target }) => {
-  if (places.has(target)) target.focus();  // Not every touch screen's browser does.
+  if (places.has(target)) target.focus();  // Not all touch browsers focus it.
 });
 at("results").addEventListener("keydown", move);
