@@ -240,7 +240,7 @@ def check_rows(given: Iterable[int], max_rows: int) -> None:
     maximum = max(given, default=0)
     if maximum > max_rows:
         rows = counted(max_rows, "row")
-        raise invalid(f"A request may have at most {rows}. Received: {maximum}")
+        raise invalid(f"A request may have at most {rows}. Received: {maximum:,}")
 
 
 def _format(shape: tf.TensorShape) -> str:

@@ -117,8 +117,11 @@ LARGE = 3_000_000
             "{" + ",".join(f'"{n}":""' for n in range(200_000)) + "}",
             "200,000 colons, too many",
         ),
-        ('{"inputs": [' + "0," * LARGE + "0]}", "at most 1024 rows. Received: 3000001"),
-        ('{"instances": [' + "0," * LARGE + "0]}", "at most 1024 rows"),
+        (
+            '{"inputs": [' + "0," * LARGE + "0]}",
+            "at most 1,024 rows. Received: 3,000,001",
+        ),
+        ('{"instances": [' + "0," * LARGE + "0]}", "at most 1,024 rows"),
         ('{"inputs": 1, "inputs": 2}', "a key twice"),
         ('{"instances": [{"x": 1, "x": 2}]}', "a key twice"),
         ('{"inputs": 1e400}', "1e400 is too large"),
