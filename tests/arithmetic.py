@@ -31,24 +31,24 @@ class Arithmetic(tf.Module):
 
     @tf.function(
         input_signature=[
-            tf.TensorSpec([], tf.string, name="begun"),
+            tf.TensorSpec([], tf.string, name="started"),
             tf.TensorSpec([], tf.string, name="path"),
         ]
     )
-    def announce(self, begun, path):
+    def announce(self, started, path):
         """Writes to a pipe, then waits for a file; closing the session stops it."""
-        tf.io.write_file(begun, "begun")
+        tf.io.write_file(started, "started")
         return self.wait(path)
 
     @tf.function(
         input_signature=[
-            tf.TensorSpec([], tf.string, name="begun"),
+            tf.TensorSpec([], tf.string, name="started"),
             tf.TensorSpec([], tf.string, name="path"),
         ]
     )
-    def block(self, begun, path):
+    def block(self, started, path):
         """Writes to a pipe, then reads from another one; cannot be interrupted."""
-        with tf.control_dependencies([tf.io.write_file(begun, "begun")]):
+        with tf.control_dependencies([tf.io.write_file(started, "started")]):
             return {"content": tf.io.read_file(path)}
 
     @tf.function(

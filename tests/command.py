@@ -1,4 +1,4 @@
-"""Runs stages as a user does: real processes."""
+"""Runs stages in processes, as users do."""
 
 import contextlib
 import functools
@@ -15,12 +15,12 @@ import warm_python
 
 from t2t_keras.extras import EXTRAS
 
-# Seconds until a process counts as hung; some machines give us a small part of a core.
+# Seconds until a process counts as hung. CI machines may be very slow.
 PATIENCE = 600
-# What core packages bring, too.
+# Also dependencies of core packages.
 BROUGHT = {"grpc", "urllib3", "huggingface_hub", "kagglehub"}
 OPTIONAL = {m for modules in EXTRAS.values() for m in modules} - BROUGHT
-# The extras without which a stage does nothing.
+# Extras that a stage requires.
 NEEDED = {
     "serve": ["server"],
     "visualize": ["visualize"],
@@ -30,7 +30,7 @@ WORDS = ["red", "green", "blue", "one", "two", "three", "big", "small", "old", "
 
 
 def free_ports(number):
-    """Returns ports of this machine that nobody listens on."""
+    """Returns free ports of this machine."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:
@@ -39,7 +39,7 @@ def free_ports(number):
 
 
 def can_bind(host):
-    """Tells whether this machine has an address."""
+    """Returns whether this machine has an address."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         try:
             trial.bind((host, 0))
@@ -50,7 +50,7 @@ def can_bind(host):
 
 @functools.cache
 def _warm_python():
-    """Starts the process that stages are forked from; it ends with this one."""
+    """Starts the process that stages are forked from; it exits with this one."""
     return subprocess.Popen(
         [sys.executable, warm_python.__file__],
         stdin=subprocess.PIPE,
@@ -60,11 +60,11 @@ def _warm_python():
 
 
 def stage(name, *arguments, status=0, stdin=None, extras=None):
-    """Runs `python -m t2t_keras.pipelines.NAME` and checks how it ended.
+    """Runs `python -m t2t_keras.pipelines.NAME` and checks its exit status.
 
     TensorFlow is loaded once for all of them: see warm_python.py. Optional packages are
-    missing, as after a plain `pip install`, but for those of `extras`: by default what
-    the stage cannot do without.
+    missing, as after a plain `pip install`, except those of `extras`: by default the
+    extras that the stage requires.
 
     Returns:
         The finished process, its output as text.
@@ -97,11 +97,11 @@ def stage(name, *arguments, status=0, stdin=None, extras=None):
 
 
 def prepare_words(work, **sizes):
-    """Writes splits of random words and the same in capitals, and prepares them.
+    """Writes and prepares a corpus of random words, with capitals as translations.
 
     Args:
         work: Directory for the files and for `data`.
-        **sizes: The number of pairs of each split.
+        **sizes: Number of pairs of each split.
     """
     rng = np.random.default_rng(0)
     for split, number in sizes.items():

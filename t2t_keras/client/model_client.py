@@ -188,11 +188,11 @@ class Client(abc.ABC):
 
     def _predict_with_retries(self, sentences: list[str]) -> Mapping[str, Any]:
         """Sends a request until it succeeds, within the retries and the timeout."""
-        ends = time.monotonic() + self.timeout
+        deadline = time.monotonic() + self.timeout
         attempt = 0
         while True:
             try:
-                return self._predict(sentences, max(ends - time.monotonic(), 0.001))
+                return self._predict(sentences, max(deadline - time.monotonic(), 0.001))
             except RequestError as error:
                 if not error.may_retry or attempt == self.retries:
                     raise
@@ -202,7 +202,7 @@ class Client(abc.ABC):
             if seconds is None:
                 seconds = min(self.backoff * 2 ** (attempt - 1), MAX_BACKOFF)
                 seconds *= random.uniform(0.8, 1.2)
-            if time.monotonic() + seconds >= ends:
+            if time.monotonic() + seconds >= deadline:
                 raise failure.at_deadline(attempt)
             time.sleep(seconds)
 

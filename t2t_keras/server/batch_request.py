@@ -102,7 +102,7 @@ class BatchRequest:
         return int(self._lengths[self.rows - self.left])
 
     @property
-    def is_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether a batch has taken some of the rows."""
         return self.left < self.rows
 
@@ -118,11 +118,11 @@ class BatchRequest:
         """
         if room < self.left and not is_first:
             return None
-        if not self.is_begun and (room >= self.rows or self._padding is None):
+        if not self.is_started and (room >= self.rows or self._padding is None):
             self.left = 0
             return RequestPart(self, np.arange(self.rows), self._inputs)
-        begun = self.rows - self.left
-        rows = self._order[begun : begun + room]
+        start = self.rows - self.left
+        rows = self._order[start : start + room]
         self.left -= len(rows)
         inputs = {name: array[rows] for name, array in self._inputs.items()}
         return RequestPart(self, rows, inputs)

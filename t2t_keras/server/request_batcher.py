@@ -183,7 +183,7 @@ class Batcher:
         if not queue.joinable or queue.rows >= self._max_batch_size:
             return 0.0
         first = queue.requests[0]
-        return 0.0 if first.is_begun else first.enqueued + self._timeout
+        return 0.0 if first.is_started else first.enqueued + self._timeout
 
     def _seconds_until_due(self) -> float | None:
         times = [self._due_at(queue) for queue in self._queues.values()]

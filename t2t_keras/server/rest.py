@@ -188,21 +188,21 @@ class RestApi:
             version.release()
 
     async def _run(self, request: Request, spec: ModelSpec, verb: str) -> Response:
-        ends = asyncio.get_running_loop().time() + self._timeout
+        deadline = asyncio.get_running_loop().time() + self._timeout
         admission = self._predictor.admission
         with contextlib.ExitStack() as held:
             hold = held.enter_context(admission.bytes())
-            content = await self._within(ends, self._body(request, hold))
+            content = await self._within(deadline, self._body(request, hold))
             handler = self._predict if verb == "predict" else self._infer
             with admission.request() as hold_more:
-                answer = handler(spec, verb, content, ends, hold_more)
+                answer = handler(spec, verb, content, deadline, hold_more)
                 text = await _while_connected(request, answer)
             hold(len(text))
             return HeldResponse(text, held.pop_all())
 
-    async def _within(self, ends: float, result: Awaitable[Result]) -> Result:
+    async def _within(self, deadline: float, result: Awaitable[Result]) -> Result:
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 return await result
         except TimeoutError:
             raise ServingError(
@@ -212,26 +212,36 @@ class RestApi:
             ) from None
 
     async def _predict(
-        self, spec: ModelSpec, verb: str, content: bytearray, ends: float, hold: Hold
+        self,
+        spec: ModelSpec,
+        verb: str,
+        content: bytearray,
+        deadline: float,
+        hold: Hold,
     ) -> bytes:
         # One step from parsing to arrays: a parsed body takes many times its size and
         # would otherwise wait for other bodies.
         reading = offload(len(content), self._read, content, spec)
-        inputs, is_row = await self._within(ends, reading)
+        inputs, is_row = await self._within(deadline, reading)
         hold(await offload(len(content), bytes_of, inputs))
-        left = ends - asyncio.get_running_loop().time()
+        left = deadline - asyncio.get_running_loop().time()
         outputs, _ = await self._predictor.predict(spec, inputs, (), left, "REST")
         size = sum(array.nbytes for array in outputs.values())
         hold(size)
         return await offload(size, answer, outputs, is_row, self._max_answer_bytes)
 
     async def _infer(
-        self, spec: ModelSpec, verb: str, content: bytearray, ends: float, hold: Hold
+        self,
+        spec: ModelSpec,
+        verb: str,
+        content: bytearray,
+        deadline: float,
+        hold: Hold,
     ) -> bytes:
         reading = offload(len(content), self._read_examples, content, spec)
-        examples = await self._within(ends, reading)
+        examples = await self._within(deadline, reading)
         hold(await offload(len(content), bytes_of, {"examples": examples}))
-        left = ends - asyncio.get_running_loop().time()
+        left = deadline - asyncio.get_running_loop().time()
         result, _ = await self._inference.infer(
             spec, _METHODS[verb], examples, left, "REST"
         )

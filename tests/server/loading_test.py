@@ -33,11 +33,11 @@ class Slow:
         )
         self.base.mkdir()
         os.mkfifo(self._pipe)
-        inputs = {"begun": str(self._pipe), "path": str(self._gate)}
+        inputs = {"started": str(self._pipe), "path": str(self._gate)}
         write_arithmetic(self.base / "1", 7, ("announce", inputs))
 
-    def wait_until_begun(self):
-        assert self._pipe.read_bytes() == b"begun"
+    def wait_until_started(self):
+        assert self._pipe.read_bytes() == b"started"
 
     def may_end(self):
         self._gate.touch()
@@ -52,7 +52,7 @@ def test_slow_warmup_does_not_delay_other_models(slow, versions, tmp_path):
     add_version(versions, tmp_path / "fast", 1, of=2)
     config = config_of(slow=slow.base, fast=tmp_path / "fast")
     with registry_of(config) as (registry, log):
-        slow.wait_until_begun()
+        slow.wait_until_started()
         log.wait_for("fast: version 1 is available")
         add_version(versions, tmp_path / "fast", 2, of=3)
         log.wait_for("fast: version 1 is being unloaded")
@@ -67,7 +67,7 @@ def test_slow_warmup_does_not_delay_other_models(slow, versions, tmp_path):
 
 def test_num_load_threads_limits_concurrent_loading(slow, versions):
     with registry_of(config_of(slow=slow.base), num_load_threads=1) as (registry, log):
-        slow.wait_until_begun()
+        slow.wait_until_started()
         registry.reload(config_of(slow=slow.base, fast=versions), is_trusted=True)
         log.wait_for("fast: version 3 is being loaded")
         slow.may_end()
@@ -81,7 +81,7 @@ def test_waiting_reloads_do_not_use_threads(slow, versions, tmp_path):
         registry.loaded.result(WAIT)
         config = config_of(slow=slow.base, fast=tmp_path / "fast")
         first = registry.reload(config, is_trusted=True)
-        slow.wait_until_begun()
+        slow.wait_until_started()
         threads = threading.active_count()
         reloads = [registry.reload(config) for _ in range(100)]
         assert not any(reload.done() for reload in [first, *reloads])
@@ -94,7 +94,7 @@ def test_waiting_reloads_do_not_use_threads(slow, versions, tmp_path):
 
 def test_loading_is_cancelled_if_version_is_no_longer_requested(slow, versions):
     with registry_of(config_of(slow=slow.base)) as (registry, log):
-        slow.wait_until_begun()
+        slow.wait_until_started()
         add_version(versions, slow.base, 2, of=2)
         registry.loaded.result(WAIT)
         assert factor(registry, "slow") == 2
@@ -103,7 +103,7 @@ def test_loading_is_cancelled_if_version_is_no_longer_requested(slow, versions):
 
 def test_replaced_reload_is_aborted(slow, versions):
     with registry_of(config_of(slow=slow.base)) as (registry, log):
-        slow.wait_until_begun()
+        slow.wait_until_started()
         replaced = registry.reload(config_of(slow=slow.base))
         registry.reload(config_of(other=versions), is_trusted=True).result(WAIT)
         assert replaced.exception(WAIT).code.name == "ABORTED"
@@ -220,16 +220,16 @@ def test_unloaded_version_leaves_no_graph_behind(versions, tmp_path):
 @pytest.mark.parametrize("signature", ["announce", "block"])
 def test_sigterm_during_warmup_shuts_down_within_grace_period(tmp_path, signature):
     """Whether or not the computation can be interrupted."""
-    begun, never = tmp_path / "begun", tmp_path / "never"
-    os.mkfifo(begun)
+    started, never = tmp_path / "started", tmp_path / "never"
+    os.mkfifo(started)
     if signature == "block":
         os.mkfifo(never)
     (tmp_path / "m").mkdir()
-    inputs = {"begun": str(begun), "path": str(never)}
+    inputs = {"started": str(started), "path": str(never)}
     write_arithmetic(tmp_path / "m" / "1", 2, (signature, inputs))
     running = served.Server(f"--model_base_path={tmp_path / 'm'}", "--grace_s=3")
     try:
-        assert begun.read_bytes() == b"begun"
+        assert started.read_bytes() == b"started"
         assert running.stop() == 0
     finally:
         running.process.kill()
