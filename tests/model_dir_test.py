@@ -3,6 +3,7 @@
 import shutil
 import sys
 
+import keras
 import numpy as np
 import pytest
 
@@ -72,6 +73,18 @@ def test_translator_of_a_model_directory_writes_a_preset(model_dir, config, tmp_
     assert reopened.translate(lines) == opened.translate(lines)
     greedy = model_dir.translator("5", SearchOptions(beam_size=1))
     assert greedy.options == SearchOptions(beam_size=1)
+
+
+def test_models_are_loaded_in_float32_whatever_keras_is_configured_with(
+    model_dir, config
+):
+    save(model_dir, config, 5, 0.5)
+    before = keras.config.floatx()
+    keras.config.set_floatx("float16")
+    try:
+        assert model_dir.load_model().dtype_policy.name == "float32"
+    finally:
+        keras.config.set_floatx(before)
 
 
 def test_open_translator_tells_what_it_loaded(model_dir, config):
