@@ -79,12 +79,12 @@ def test_models_are_loaded_in_float32_whatever_keras_is_configured_with(
     model_dir, config
 ):
     save(model_dir, config, 5, 0.5)
-    before = keras.config.floatx()
-    keras.config.set_floatx("float16")
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
     try:
         assert model_dir.load_model().dtype_policy.name == "float32"
     finally:
-        keras.config.set_floatx(before)
+        keras.config.set_dtype_policy(before)
 
 
 def test_open_translator_tells_what_it_loaded(model_dir, config):
