@@ -16,14 +16,14 @@ _SHOWN = ("tiny", "base", "big")
 
 
 def define(config: type[Config], names: Iterable[str], module_name: str) -> None:
-    """Defines a flag for each field: its name, type, limits and help.
+    """Defines a flag for each field, with its name, type, limits and help.
 
-    A flag that is not given is None: the preset's value counts.
+    The value of a flag that is not given is None; the preset's value is used.
 
     Args:
-        config: The configuration.
-        names: The fields.
-        module_name: Module that the flags are listed under by `--helpfull`.
+        config: Configuration class.
+        names: Names of the fields.
+        module_name: Module under which `--helpfull` lists the flags.
     """
     by_name = {field.name: field for field in fields(config)}  # type: ignore[arg-type]
     for name in names:
@@ -67,7 +67,7 @@ def given(config: type[Config]) -> dict[str, Any]:
     """Returns the values of the flags that are given, by field name.
 
     Raises:
-        UserError: If a value in a list is no integer.
+        UserError: If a value in a list is not an integer.
     """
     values = {}
     for name in config.field_names():

@@ -1,4 +1,4 @@
-"""Which corpus to read."""
+"""Flags of the corpus to read."""
 
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def corpus_arguments() -> dict[str, Any]:
     """Returns the flags as arguments of `open_corpus`.
 
     Raises:
-        UserError: If there are files for a corpus that reads none.
+        UserError: If files are given for another kind of corpus.
     """
     for corpus, kinds in (("text", ("source", "target")), ("treebank", ("trees",))):
         given = [
@@ -94,7 +94,7 @@ def corpus_arguments() -> dict[str, Any]:
 
 
 def _paths(flag: str) -> list[str]:
-    # The manifest keeps them: they must be found from another directory too.
+    # Absolute, since the manifest stores them for use from any directory.
     return [
         "/dev/stdin" if path == "-" else str(Path(path).absolute())
         for path in FLAGS[flag].value or []

@@ -1,4 +1,4 @@
-"""How translations are searched for."""
+"""Flags of beam search, sampling and the weights to decode with."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -92,11 +92,11 @@ _OPTIONS = (
 
 
 def search_options(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Returns the arguments of `SearchOptions`, `n_best` apart.
+    """Returns the arguments of `SearchOptions` except `n_best`.
 
     Args:
-        defaults: Values to use instead of those of flags that are not given, such as
-            those that a model was trained with. Default none.
+        defaults: Values for flags that are not given, such as those that a model was
+            trained with. Default: the defaults of the flags.
     """
     defaults = defaults or {}
     return {

@@ -1,4 +1,4 @@
-"""Which devices and machines train together, and in what numbers."""
+"""Flags of distributed training: devices and workers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The languages of a text, as codes such as en."""
+"""Flags of the source and target languages, as codes such as en."""
 
 from absl import flags
 

@@ -1,4 +1,4 @@
-"""The directories that stages hand to each other."""
+"""Flags of the directories that stages share."""
 
 from absl import flags
 

@@ -1,4 +1,4 @@
-"""--preset, whose values other flags override."""
+"""The --preset flag, and the preset with the values of other flags."""
 
 from absl import flags
 
@@ -17,12 +17,12 @@ flags.DEFINE_enum(
 
 
 def chosen_preset() -> Preset:
-    """Returns the preset with the values of all flags that are given.
+    """Returns the preset, overridden by the flags that are given.
 
-    Where another limit of training is given, the preset's own number of steps is none.
+    If another limit of training is given, the number of steps of the preset is ignored.
 
     Raises:
-        UserError: If a value does not go with another.
+        UserError: If two values contradict each other.
     """
     values = {**given(TransformerConfig), **given(TrainingConfig)}
     limits = ("train_epochs", "train_tokens", "train_minutes")

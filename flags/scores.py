@@ -1,4 +1,4 @@
-"""How translations are scored."""
+"""Flags of scoring translations."""
 
 from absl import flags
 

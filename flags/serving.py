@@ -1,6 +1,6 @@
-"""What a model server and its clients have to agree on.
+"""Flags that a model server and its clients share.
 
-The API token is no flag itself: others could see it in a list of processes.
+The API token itself is not a flag, since other users could see it in the process list.
 """
 
 import os
@@ -34,10 +34,10 @@ flags.DEFINE_string(
 
 
 def read_token() -> str | None:
-    """Returns the token, or None where there is to be none.
+    """Returns the API token, or None if none is configured.
 
     Raises:
-        UserError: If the file cannot be read, or holds none that can be sent.
+        UserError: If the file cannot be read, or its token cannot be sent.
     """
     if FLAGS.token_file:
         try:
@@ -49,5 +49,5 @@ def read_token() -> str | None:
     else:
         token = os.environ.get("T2T_TOKEN", "")
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise UserError("An API token is of printable ASCII without spaces.")
+        raise UserError("The API token must be printable ASCII without spaces.")
     return token or None

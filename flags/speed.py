@@ -1,9 +1,9 @@
-"""How stages that translate make use of the processor."""
+"""Flags of the decoding speed: concurrent batches and precision."""
 
 from absl import flags
 
-MOST_CONCURRENT_BATCHES = 8
-"""Unless more are asked for: a window of lines has not many more."""
+MAX_CONCURRENT_BATCHES = 8
+"""Default upper limit: a window of lines rarely has more batches."""
 
 flags.DEFINE_integer(
     "concurrent_batches",

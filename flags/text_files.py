@@ -1,4 +1,4 @@
-"""Files of sentences to read and write."""
+"""Flags of the text files to read and write."""
 
 from absl import flags
 

@@ -1,4 +1,4 @@
-"""How a training runs, beside its hyper-parameters."""
+"""Flags of a training run other than hyper-parameters."""
 
 from absl import flags
 

@@ -1,4 +1,4 @@
-"""The subword vocabulary."""
+"""Flags of the subword vocabulary."""
 
 from absl import flags
 

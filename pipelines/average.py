@@ -1,4 +1,4 @@
-"""Averages the newest checkpoints of a model, or the best on the dev split.
+"""Averages checkpoints: the most recent ones or the best on the dev split.
 
 t2t-average --model_dir=DIR --last=5
 """
@@ -39,7 +39,10 @@ flags.DEFINE_bool(
 
 _POLL_SECONDS = 2.0
 _UNSETTLED = 1.05
-"""Weights this many times as bad as others have not come to lie near them yet."""
+"""Ratio of the worst to the best dev loss above which averaging is not advisable.
+
+Weights so far apart do not yet lie in the same region of the loss surface.
+"""
 
 
 def main() -> None:
@@ -48,7 +51,7 @@ def main() -> None:
 
     model_dir = ModelDir(FLAGS.model_dir)
     if FLAGS.last and FLAGS.best:
-        raise UserError("Either --last or --best. Received both.")
+        raise UserError("Give either --last or --best. Received: both")
     wanted = FLAGS.best or FLAGS.last or model_dir.training_config.average_last
     seen: list[int] = []
     while True:
@@ -65,25 +68,28 @@ def main() -> None:
 def _average(model_dir: "ModelDir", wanted: int) -> None:
     steps = model_dir.average(best=wanted) if FLAGS.best else model_dir.average(wanted)
     if len(steps) < wanted:
-        stage.report(f"There are fewer checkpoints than {wanted} yet: {len(steps):,}.")
+        stage.report(
+            f"Fewer checkpoints than requested: {len(steps):,} instead of {wanted:,}."
+        )
     nll = [model_dir.checkpoints.metrics(step).get("val_nll") for step in steps]
     shown = ", ".join(
         f"{step:,}" + (f" (dev nll {value:.3f})" if value else "")
         for step, value in zip(steps, nll, strict=True)
     )
     stage.report(
-        f"Averaged the checkpoints of steps {shown}: {model_dir.averaged_path}"
+        f"Averaged the checkpoints of steps {shown}. Wrote {model_dir.averaged_path}"
     )
     known = [value for value in nll if value]
     if known and max(known) > _UNSETTLED * min(known):
         stage.report(
-            "The worst of them is far from the best: training has not settled yet, and "
-            "the average may be worse than the newest (--checkpoint=latest)."
+            "The dev losses of these checkpoints differ widely: training has not "
+            "converged yet, and the average may be worse than the newest checkpoint "
+            "(--checkpoint=latest)."
         )
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     stage.run(main, __name__, [paths.MODEL_DIR], required=["model_dir"])
 
 

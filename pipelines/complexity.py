@@ -1,6 +1,10 @@
-"""Measures the layers of the paper's Table 1 over growing lengths and sizes.
+"""Measures the layer types of the paper's Table 1 at growing sequence lengths.
 
 t2t-complexity --output_dir=DIR
+
+Prints a table for each layer size, with the measured times beside the paper's
+complexities. Writes the measurements to complexity.json and plots of them to
+complexity.svg and complexity.png.
 """
 
 import itertools
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import paths
 from t2t_keras.pipelines import stage
@@ -62,7 +67,7 @@ def main() -> None:
             f"d {measurement.d:,}, n {measurement.n:,}, {measurement.layer}: "
             f"{1000 * measurement.training_seconds:.2f} ms"
         )
-        # What was measured stays, should the rest be given up.
+        # Saved after each measurement, so that an interrupted run keeps its results.
         record = {**settings, "measurements": [m._asdict() for m in measurements]}
         write_atomically(
             directory / "complexity.json", json.dumps(record, indent=2).encode()
@@ -76,24 +81,24 @@ def main() -> None:
     stage.report(f"Wrote complexity.json, .svg and .png: {directory}")
 
 
-def _numbers(flag: str, least: int) -> list[int]:
+def _numbers(flag: str, min_count: int) -> list[int]:
     values: list[str] = FLAGS[flag].value or []
     if not all(value.isdecimal() and int(value) for value in values):
         raise UserError(
-            f"--{flag} are positive numbers with commas between. Received: "
+            f"--{flag} must be positive integers, comma-separated. Received: "
             f"{','.join(values)}"
         )
     numbers = [int(value) for value in values]
-    if len(numbers) < least or any(a >= b for a, b in itertools.pairwise(numbers)):
+    if len(numbers) < min_count or any(a >= b for a, b in itertools.pairwise(numbers)):
         raise UserError(
-            f"--{flag} are at least {least}, each greater than the one before. "
-            f"Received: {','.join(values)}"
+            f"--{flag} must be at least {counted(min_count, 'number')} in ascending "
+            f"order. Received: {','.join(values)}"
         )
     return numbers
 
 
 def _table(measurements: "list[Measurement]", lengths: list[int]) -> str:
-    """Returns Table 1 with what was measured beside it, in Markdown."""
+    """Returns Table 1 in Markdown, with the measurements beside it."""
     from t2t_keras.analysis.layer_complexity import LAYERS, crossover, exponent
 
     d = measurements[0].d
@@ -103,7 +108,7 @@ def _table(measurements: "list[Measurement]", lengths: list[int]) -> str:
     }
     lines = [
         f"| d = {d:,} | per layer | sequential | path | forward, n = {lengths[-1]:,} | "
-        "and backward | grows as | self-attention is slower from |",
+        "forward and backward | grows as | self-attention is slower from |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, kind in LAYERS.items():
@@ -127,7 +132,7 @@ def _from(crossing: float | None, lengths: list[int]) -> str:
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     stage.run(main, __name__, [paths.OUTPUT_DIR], required=["output_dir"])
 
 

@@ -1,10 +1,10 @@
-"""Counts what training costs, in operations, beside the paper's Table 2.
+"""Estimates the training cost of a model in FLOPs and compares it with Table 2.
 
 t2t-cost --preset=base
 t2t-cost --model_dir=DIR
 
-Of a preset, as many steps are counted as it says, with full batches; of a model
-directory, those that it was trained for, on the data that it was trained on.
+With --preset, the cost of all training steps of the preset with full batches. With
+--model_dir, the cost of the training so far, on the data that the model was trained on.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ def main() -> None:
     given = [name for name in names if FLAGS[name].present]
     if FLAGS.model_dir and given:
         raise UserError(
-            "What --model_dir was trained with is known: it goes without "
+            "--model_dir already determines the model and its training. Remove "
             f"--{', --'.join(given)}."
         )
     name, transformer, run = _of_model() if FLAGS.model_dir else _of_preset()
@@ -58,9 +58,9 @@ def main() -> None:
     print(
         f"{name}: {count_parameters(transformer):,} parameters, "
         f"{counted(steps, 'step')}, {pairs * sum(lengths):.3g} tokens\n\n"
-        "| training | FLOPs | how they were found |\n|---|---|---|\n"
-        f"| {name} | {flops:.2g} | counted: every product of the forward pass, twice "
-        "as many in the backward pass |"
+        "| training | FLOPs | method |\n|---|---|---|\n"
+        f"| {name} | {flops:.2g} | counted: every matrix product of the forward pass, "
+        "plus twice as many for the backward pass |"
     )
     for model, cost in PAPER_COSTS.items():
         print(
@@ -69,9 +69,9 @@ def main() -> None:
             f"{cost['sustained_flops'] / 1e12:g} TFLOPS each |"
         )
     print(
-        "\nThe paper's figures say what processors could have done in the time, those "
-        "counted what the\nmodel needs: their quotient is the share of the rate that "
-        "training made use of."
+        "\nThe paper's figures are training time times the sustained rate of the "
+        "processors. The counted\nFLOPs are those that the model needs. Their quotient "
+        "is the utilization."
     )
 
 
@@ -106,7 +106,7 @@ def _of_model() -> tuple[str, "TransformerConfig", dict[str, Any]]:
     run = {
         "steps": steps[-1],
         "pairs": _passes(model_dir.training_config) * epochs * train["pairs"],
-        # The end of a sentence is a token too.
+        # Plus one for the end token.
         "lengths": tuple(
             train[f"{side}_tokens"] / train["pairs"] + 1
             for side in ("source", "target")
@@ -116,7 +116,7 @@ def _of_model() -> tuple[str, "TransformerConfig", dict[str, Any]]:
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
         preset,

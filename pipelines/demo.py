@@ -1,11 +1,10 @@
-"""Shows the main job from end to end on the embedded corpus.
-
-Prepares the data, trains a tiny model, scores it on text it has not seen, translates a
-few sentences, exports the model, serves it, and asks the server for the same
-translations. Each stage is the command that a user would type, and is printed before it
-runs.
+"""Runs the whole pipeline end to end on the built-in corpus.
 
     python -m t2t_keras.pipelines.demo --work_dir=DIR
+
+Prepares the data, trains a tiny model, scores it on held-out text, translates a few
+sentences, exports the model, serves it, and requests the same translations from the
+server. Prints the command line of each stage before running it.
 """
 
 import contextlib
@@ -41,7 +40,7 @@ _PARTS = {
 }
 _VOCAB_SIZE = 4000
 _MIN_BLEU = 95
-"""What the demo promises as long as its flags are the defaults."""
+"""Test BLEU that the demo must reach with default flags."""
 _SHOWN = 8
 
 
@@ -52,9 +51,9 @@ def main() -> None:
 
     input_output.check_output("-")
     work_dir = Path(FLAGS.work_dir)
-    # What an earlier demo left is removed, and nothing that is not a demo's.
-    for part, mark in _PARTS.items():
-        if (work_dir / part / mark).is_file():
+    # Removes the results of an earlier demo, and only directories that look like one.
+    for part, marker in _PARTS.items():
+        if (work_dir / part / marker).is_file():
             shutil.rmtree(work_dir / part)
     work_dir.mkdir(parents=True, exist_ok=True)
     data_dir, model_dir = f"--data_dir={work_dir}/data", f"--model_dir={work_dir}/model"
@@ -71,13 +70,13 @@ def main() -> None:
     _run(
         "train",
         "--preset=tiny",
-        # The corpus follows rules: there is nothing to overfit to in a few minutes.
+        # The corpus is rule-based: the model cannot overfit in a few minutes.
         "--dropout=0",
-        # Steps, not minutes: a slow machine takes longer and gets as far.
+        # Steps, not minutes: the result does not depend on the speed of the machine.
         f"--train_steps={FLAGS.demo_steps}",
         "--cooldown=0.3",
         "--checkpoint_steps=200",
-        # Fewer steps, if the dev BLEU has settled above the mark.
+        # Stops early if the dev BLEU stays above the required score.
         "--early_stop_metric=val_bleu",
         f"--early_stop_threshold={_MIN_BLEU}",
         "--early_stop_patience=1",
@@ -104,15 +103,18 @@ def main() -> None:
     with _server(work_dir / "export") as address:
         _run("request", *address, f"--input={sample}", f"--output={served}")
     if served.read_bytes() != translated.read_bytes():
-        stage.report("\nerror: The server translates otherwise than t2t-translate.")
+        stage.report(
+            f"\nerror: The server's translations in {served} differ from those of "
+            f"t2t-translate in {translated}."
+        )
         sys.exit(stage.EXIT_FAILURE)
-    print("The server gives the same translations.")
+    print("The server returned the same translations.")
     record = json.loads((work_dir / "model" / "scores.test.json").read_text())
     bleu = record["scores"][0]["value"]
     flags_given = FLAGS["demo_steps"].present or FLAGS["demo_pairs"].present
     if bleu < _MIN_BLEU and not flags_given:
         stage.report(
-            f"\nerror: The demo reached {bleu:.2f} BLEU, but should reach {_MIN_BLEU}."
+            f"\nerror: The demo reached {bleu:.2f} BLEU. Expected at least {_MIN_BLEU}."
         )
         sys.exit(stage.EXIT_FAILURE)
     print(f"\nThe model is in {work_dir}/model. Try it:")
@@ -122,7 +124,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _server(base: Path) -> Iterator[list[str]]:
-    """Runs a server; yields the flags by which `t2t-request` finds it."""
+    """Runs a server and yields the flags with which `t2t-request` connects to it."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(2)]
         for each in sockets:
@@ -148,22 +150,22 @@ def _server(base: Path) -> Iterator[list[str]]:
             process.terminate()
             print(process.stderr.read(), end="", file=sys.stderr)
     if process.returncode:
-        stage.report(f"The demo ends here: t2t-serve exited with {process.returncode}.")
+        stage.report(f"The demo failed: t2t-serve exited with {process.returncode}.")
         sys.exit(process.returncode)
 
 
 def _run(name: str, *arguments: str) -> None:
-    """Runs a stage in a process of its own and ends with it if it fails."""
+    """Runs a stage in a child process; exits with its status if it fails."""
     print(f"\n$ t2t-{name} {shlex.join(arguments)}", flush=True)
     command = [sys.executable, "-m", f"t2t_keras.pipelines.{name}", *arguments]
     status = subprocess.run(command, check=False).returncode
     if status:
-        stage.report(f"The demo ends here: t2t-{name} exited with {status}.")
+        stage.report(f"The demo failed: t2t-{name} exited with {status}.")
         sys.exit(status)
 
 
 def run() -> None:
-    """Runs the demo."""
+    """Console entry point."""
     stage.run(main, __name__)
 
 

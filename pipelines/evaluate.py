@@ -1,4 +1,4 @@
-"""Scores a model on held-back text, or a file of translations.
+"""Scores a model on held-out text, or scores a file of translations.
 
 t2t-evaluate --model_dir=DIR --split=test
 t2t-evaluate --model_dir=DIR --source=FILE --reference=FILE
@@ -17,7 +17,7 @@ from t2t_keras.flags import scores as score_flags
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.command_line import input_output
 from t2t_keras.pipelines.command_line.decoded import decode
-from t2t_keras.pipelines.command_line.outcomes import tell_invalid_lines, worst
+from t2t_keras.pipelines.command_line.outcomes import report_invalid_lines, worst_status
 
 FLAGS = flags.FLAGS
 
@@ -85,17 +85,19 @@ def main() -> int:
     from t2t_keras.model_dir import ModelDir
 
     if bool(FLAGS.source or FLAGS.hypothesis) != bool(FLAGS.reference):
-        raise UserError("--reference goes with --source or --hypothesis.")
-    of_model = ["model_dir", "checkpoint", "source", "split", "hypothesis_output"]
-    of_model += [*decoding.search_options(), "decode_precision"]
-    given = [name for name in of_model if FLAGS[name].present]
+        raise UserError("--reference and either --source or --hypothesis go together.")
+    model_flags = ["model_dir", "checkpoint", "source", "split", "hypothesis_output"]
+    model_flags += [*decoding.search_options(), "decode_precision"]
+    given = [name for name in model_flags if FLAGS[name].present]
     if FLAGS.hypothesis and given:
         raise UserError(
-            "--hypothesis is scored as it is, without a model: it goes without "
+            "--hypothesis is scored without running a model. Remove "
             f"--{', --'.join(given)}."
         )
     if not FLAGS.hypothesis and languages.TARGET_LANG.present:
-        raise UserError("--target_lang goes with --hypothesis: a model knows its own.")
+        raise UserError(
+            "--target_lang needs --hypothesis: with a model, its own language is used."
+        )
     input_output.check_output("-")
     flavours = list(dict.fromkeys(FLAGS.scores))
     check_flavours(flavours)
@@ -108,21 +110,21 @@ def main() -> int:
         target_lang = manifest["target_lang"]
         if FLAGS.source:
             text, reference_path = Path(FLAGS.source), Path(FLAGS.reference)
-            # A file named like a split is not that split.
+            # The prefix tells a file named like a split from that split.
             name = f"file.{text.name.partition('.')[0]}"
         else:
             name = FLAGS.split
             if name not in manifest["splits"]:
                 raise UserError(
-                    f"{FLAGS.model_dir} has no {name} split: its data were prepared "
-                    f"without --{name}_source. Give --source and --reference."
+                    f"{FLAGS.model_dir} has no {name} split: its data was prepared "
+                    f"without --{name}_source. Use --source and --reference instead."
                 )
             text, reference_path = (
                 text_path(Path(FLAGS.model_dir), name, side)
                 for side in ("source", "target")
             )
     else:
-        raise UserError("Either --model_dir or --hypothesis must be given.")
+        raise UserError("Give either --model_dir or --hypothesis.")
     lines, references = (
         list(read_lines(p, strict=False)) for p in (text, reference_path)
     )
@@ -138,8 +140,8 @@ def main() -> int:
     exits = {0}
     for file, content in compared.items():
         exits.add(
-            tell_invalid_lines(
-                str(file), content, "compared with its invalid bytes as U+FFFD"
+            report_invalid_lines(
+                str(file), content, "scored with its invalid bytes replaced by U+FFFD"
             )
         )
     readable_references = [readable(line) for line in references]
@@ -159,10 +161,10 @@ def main() -> int:
         with input_output.open_output(path) as output:
             output.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
-        exits.add(decoded.translated.tell())
-        # A broken model is told of once, and of what is no UTF-8 all has been said.
-        told = {MODEL_ERROR} & decoded.translated.counts.keys()
-        exits.add(decoded.scored.tell(told | {INVALID}))
+        exits.add(decoded.translated.report())
+        # Invalid lines were reported above, and a broken model is reported once.
+        reported = {MODEL_ERROR} & decoded.translated.counts.keys()
+        exits.add(decoded.scored.report(reported | {INVALID}))
     hypotheses = [readable(line) for line in hypotheses]
     scores = score_translations(
         hypotheses, readable_references, flavours, target_lang, tokenizer
@@ -202,19 +204,19 @@ def main() -> int:
             },
         }
         write_atomically(record_path, json.dumps(record, indent=2).encode())
-    return worst(exits)
+    return worst_status(exits)
 
 
 def _check_aligned(path: Path, lines: int, reference: Path, references: int) -> None:
     if lines != references:
         raise UserError(
-            f"{path} has {counted(lines, 'line')}, but {reference} has {references}: "
+            f"{path} has {counted(lines, 'line')}, but {reference} has {references:,}: "
             f"line {min(lines, references) + 1} has no counterpart."
         )
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
         languages.TARGET_LANG,

@@ -1,6 +1,9 @@
-"""Writes a model as a SavedModel for TensorFlow Serving: strings in, strings out.
+"""Exports a model as a SavedModel for TensorFlow Serving: strings in, strings out.
 
 t2t-export --model_dir=DIR --export_dir=BASE
+
+Each export is a new numbered version directory in BASE. It is loaded and checked
+against t2t-translate before it becomes visible to a server.
 """
 
 import dataclasses
@@ -80,7 +83,7 @@ def main() -> None:
         "max_input_tokens": FLAGS.max_input_tokens,
         "weights_dtype": FLAGS.weights_dtype,
     }
-    sources = _held_back(model_dir, "source")
+    sources = _held_out(model_dir, "source")
     with new_version(FLAGS.export_dir, FLAGS.version) as path:
         if FLAGS.keras_file:
             (path / EXTRA).mkdir()
@@ -117,7 +120,7 @@ def main() -> None:
 
 
 def _check_weights(models: "list[Transformer]") -> None:
-    """Makes sure that no broken model is put to use.
+    """Rejects a model with non-finite weights.
 
     Raises:
         FloatingPointError: If a weight is not finite.
@@ -128,13 +131,13 @@ def _check_weights(models: "list[Transformer]") -> None:
         for variable in model.variables:
             if not np.isfinite(variable.numpy()).all():
                 raise FloatingPointError(
-                    f"{variable.path} holds numbers that are not finite: the model is "
-                    "broken, and is not exported."
+                    f"{variable.path} has non-finite values: the model is broken and "
+                    "was not exported."
                 )
 
 
-def _held_back(model_dir: "ModelDir", side: str) -> list[str]:
-    """Returns sentences that the model was not trained on, if there are any."""
+def _held_out(model_dir: "ModelDir", side: str) -> list[str]:
+    """Returns sentences of the dev or test split, or none if it has neither."""
     from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
 
@@ -148,12 +151,12 @@ def _held_back(model_dir: "ModelDir", side: str) -> list[str]:
 def _shrink(
     models: "list[Transformer]", translator: "Translator", model_dir: "ModelDir"
 ) -> dict[str, Any]:
-    """Rounds the weights to what is stored, and says what that costs."""
+    """Rounds the weights to the storage format and measures the difference in BLEU."""
     from t2t_keras.evaluation.bleu import Score, score_translations
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.export.servable import stored
 
-    sources, references = (_held_back(model_dir, s) for s in ("source", "target"))
+    sources, references = (_held_out(model_dir, s) for s in ("source", "target"))
     lang = model_dir.config["data"]["target_lang"]
     tokenizer, note = choose_tokenizer(lang, FLAGS.bleu_tokenizer, references)
     if note and sources:
@@ -165,13 +168,13 @@ def _shrink(
 
     if sources:
         number = counted(len(sources), "sentence")
-        stage.report(f"Translating {number} with both weights ...")
+        stage.report(f"Translating {number} with original and rounded weights ...")
     before = bleu() if sources else None
     for model in models:
         for variable in model.variables:
             variable.assign(stored(variable, FLAGS.weights_dtype))
     if before is None:
-        stage.report("There is no held-back text to tell the difference in BLEU by.")
+        stage.report("No held-out text: the difference in BLEU was not measured.")
         return {"bleu_difference": None}
     after = bleu()
     difference = after.value - before.value
@@ -186,11 +189,11 @@ def _shrink(
 
 
 def _check(path: Path, samples: list[str], translator: "Translator") -> None:
-    """Loads the export as TensorFlow Serving does and asks it.
+    """Loads the export as TensorFlow Serving does and compares its translations.
 
     Raises:
-        RuntimeError: If it does not answer as `t2t-translate` does.
-        FloatingPointError: If the model computes numbers that are not finite.
+        RuntimeError: If they differ from those of `t2t-translate`.
+        FloatingPointError: If the model computes non-finite values.
     """
     import numpy as np
 
@@ -198,7 +201,7 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
     from t2t_keras.export.session_loader import run_signature
 
     if FLAGS.sample:
-        stage.report("Draws at random are not compared with those of t2t-translate.")
+        stage.report("--sample: translations were not compared with t2t-translate.")
         return
     text = np.array([sample.encode() for sample in samples], object)
     found = run_signature(path, {"text": text}, ["translation", "status"])
@@ -210,18 +213,18 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
         strict=True,
     ):
         if best.status == MODEL_ERROR:
-            raise FloatingPointError(f"{BROKEN_MODEL} It is not exported.")
+            raise FloatingPointError(f"{BROKEN_MODEL} It was not exported.")
         if (best.text, best.status) != (answer.decode(), status.decode()):
             raise RuntimeError(
                 f"The export translates {sample!r} as {answer.decode()!r} "
                 f"({status.decode()}), t2t-translate as {best.text!r}."
             )
-    come = counted(len(samples), "sentence comes", "sentences come")
-    stage.report(f"{come} out as from t2t-translate.")
+    checked = counted(len(samples), "sentence")
+    stage.report(f"Checked {checked}: same translations as t2t-translate.")
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [paths.MODEL_DIR, decoding, scores]
     stage.run(main, __name__, shared, required=["model_dir", "export_dir"])
 

@@ -1,6 +1,9 @@
-"""Starts several workers of a training on this machine, to try it out.
+"""Starts several training workers on this machine, to test multi-worker training.
 
 t2t-launch --num_workers=2 -- --data_dir=DIR --model_dir=DIR --preset=tiny
+
+Arguments after -- are flags of t2t-train. Messages of all workers but the first are
+prefixed with the worker's index.
 """
 
 import contextlib
@@ -35,17 +38,20 @@ def main(arguments: list[str]) -> int:
     """Runs the stage.
 
     Args:
-        arguments: The flags of t2t-train.
+        arguments: Flags of t2t-train.
 
     Returns:
         The exit status of the first worker that failed, or 0.
     """
-    taken = [a for a in arguments if a.startswith(("--workers", "--worker_index"))]
-    if taken:
-        raise UserError(f"t2t-launch sets the workers itself. Received: {taken}")
+    reserved = [a for a in arguments if a.startswith(("--workers", "--worker_index"))]
+    if reserved:
+        raise UserError(
+            "t2t-launch sets --workers and --worker_index itself. Received: "
+            + " ".join(reserved)
+        )
     if not arguments:
         raise UserError(
-            "The flags of t2t-train come after --, such as: t2t-launch -- "
+            "Give the flags of t2t-train after --, such as: t2t-launch -- "
             "--data_dir=DIR --model_dir=DIR"
         )
     ports = _free_ports(FLAGS.num_workers)
@@ -54,7 +60,7 @@ def main(arguments: list[str]) -> int:
     for index in range(FLAGS.num_workers):
         command = [sys.executable, "-m", "t2t_keras.pipelines.train", *arguments]
         command += [f"--workers={workers}", f"--worker_index={index}"]
-        # Of their own group: a Ctrl-C is handed on below, and not sent twice.
+        # In its own process group, so that Ctrl-C reaches it once: forwarded below.
         process = subprocess.Popen(
             command, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -63,13 +69,13 @@ def main(arguments: list[str]) -> int:
         reader.start()
         processes.append((process, reader))
 
-    def hand_on(number: int, frame: FrameType | None) -> None:
+    def forward(number: int, frame: FrameType | None) -> None:
         for process, _ in processes:
             if process.poll() is None:
                 process.send_signal(number)
 
-    # Which save and end.
-    with interrupts.signals_go_to(hand_on):
+    # The workers save a checkpoint and exit.
+    with interrupts.handle_signals(forward):
         status = _wait([process for process, _ in processes])
     for _, reader in processes:
         reader.join()
@@ -85,7 +91,7 @@ def _free_ports(number: int) -> list[int]:
 
 
 def _copy(lines: IO[bytes], prefix: str) -> None:
-    # Whether or not they can be shown: a worker would wait for its lines to be read.
+    # Keep reading even if writing fails: a worker blocks when its pipe is full.
     for line in lines:
         with contextlib.suppress(OSError):
             sys.stderr.buffer.write(prefix.encode() + line)
@@ -93,7 +99,7 @@ def _copy(lines: IO[bytes], prefix: str) -> None:
 
 
 def _wait(processes: list[subprocess.Popen]) -> int:
-    """Waits for all; after one has failed the others end on their own, or are ended."""
+    """Waits for all workers; kills the others some time after one has failed."""
     failed, deadline = 0, None
     while any(process.poll() is None for process in processes):
         statuses = [process.returncode for process in processes]
@@ -105,12 +111,12 @@ def _wait(processes: list[subprocess.Popen]) -> int:
                 process.kill()
         time.sleep(_POLL_SECONDS)
     failed = failed or next((p.returncode for p in processes if p.returncode), 0)
-    # A process that a signal ended has a negative status; a shell adds it to 128.
+    # The status of a process killed by a signal is negative; a shell returns 128 + it.
     return failed if failed >= 0 else 128 - failed
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     stage.run(main, __name__, takes_arguments=True)
 
 

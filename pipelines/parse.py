@@ -4,14 +4,14 @@ t2t-parse --model_dir=DIR --input=SENTENCES --output=TREES
 t2t-parse --model_dir=DIR --trees=FILE
 t2t-parse --parsed=FILE --trees=FILE
 
-The model is one that was trained on --corpus=treebank. The search is as wide as the
-paper's unless flags say otherwise: 21 beams, length penalty 0.3, 300 extra tokens. The
-likeliest of its hypotheses that is a tree over the sentence is taken; if none is, the
-likeliest is repaired.
+The model must have been trained on --corpus=treebank. By default the search options are
+the paper's: 21 beams, length penalty 0.3, 300 extra tokens. The result is the most
+probable hypothesis that is a valid tree over the sentence. If there is none, the most
+probable hypothesis is repaired.
 
-Parsed trees have XX as every word's part of speech, or what the model says if it was
-prepared with --tree_tags, or with --trees the tags there; then they are written to
-MODEL_DIR/parsed.NAME.trees, unless --output says otherwise.
+Part-of-speech tags in the output are XX, or those that the model predicts if its data
+was prepared with --tree_tags. With --trees, they are copied from the gold trees, and
+the output is MODEL_DIR/parsed.NAME.trees unless --output is given.
 """
 
 import itertools
@@ -26,8 +26,12 @@ from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import hypotheses, input_output
+from t2t_keras.pipelines.command_line import input_output
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
+from t2t_keras.pipelines.command_line.translator_setup import (
+    describe_run,
+    open_with_flags,
+)
 
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree
@@ -65,28 +69,31 @@ def main() -> int:
     from t2t_keras.files import write_atomically
 
     if not (FLAGS.trees if FLAGS.parsed else FLAGS.model_dir):
-        raise UserError("Either --model_dir, or --parsed and --trees must be given.")
+        raise UserError("Give either --model_dir, or --parsed and --trees.")
     if FLAGS.trees and FLAGS["input"].present:
-        raise UserError("Either --input or --trees: with trees, theirs are parsed.")
+        raise UserError(
+            "Give either --input or --trees: with --trees, the sentences of the gold "
+            "trees are parsed."
+        )
 
     def trees_of(paths: Sequence[str]) -> list["Tree"]:
         files = tree_files(paths)
         trees = map(simplify, itertools.chain.from_iterable(map(read_trees, files)))
         found = [tree for tree in trees if tree is not None]
         if not found:
-            raise UserError(f"There is no tree with words in {', '.join(paths)}.")
+            raise UserError(f"No tree with words found in {', '.join(paths)}.")
         return found
 
     if not FLAGS.trees:
-        is_awaited = input_output.is_awaited(FLAGS.input)
+        is_interactive = input_output.is_interactive(FLAGS.input)
         with input_output.open_output(FLAGS.output) as output:
             translator = _open_parser().translator
             outcomes = _outcomes(translator)
             lines = input_output.input_lines(FLAGS.input)
-            for tree in _parse(translator, lines, outcomes, not is_awaited):
+            for tree in _parse(translator, lines, outcomes, not is_interactive):
                 output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
                 output.flush()
-        return outcomes.tell()
+        return outcomes.report()
     input_output.check_output("-")
     gold = trees_of(FLAGS.trees)
     if FLAGS.parsed:
@@ -106,9 +113,9 @@ def main() -> int:
     for tree, of_gold in zip(
         _parse(translator, sentences, outcomes), gold, strict=True
     ):
-        # Without a tree of the model's, a sentence has one without brackets.
+        # A sentence that was not parsed gets a tree without brackets.
         tree = tree or build_tree(of_gold.words(), "")[0]
-        # Their tags are for evalb, which goes by them to tell punctuation.
+        # evalb recognizes punctuation by the gold tags.
         parsed.append(retag(tree, of_gold))
         if not len(parsed) % _WINDOW:
             stage.report(f"{len(parsed):,} of {len(gold):,} sentences")
@@ -118,7 +125,7 @@ def main() -> int:
     score = score_brackets(gold, parsed)
     print(score)
     record = {
-        **hypotheses.describe_run(opened),
+        **describe_run(opened),
         "score": {
             **score._asdict(),
             "precision": score.precision,
@@ -128,26 +135,26 @@ def main() -> int:
         "statuses": outcomes.counts,
     }
     write_atomically(record_path, json.dumps(record, indent=2).encode())
-    return outcomes.tell()
+    return outcomes.report()
 
 
 def _open_parser() -> "OpenTranslator":
-    """Opens a model that writes linearized trees."""
+    """Opens a model trained on a treebank, as set by flags."""
     from t2t_keras.model_dir import ModelDir
 
     model_dir = ModelDir(FLAGS.model_dir)
     corpus = model_dir.config["data"]["corpus"]
     if corpus != "treebank":
         raise UserError(
-            f"{FLAGS.model_dir} is no parser: it was trained on --corpus={corpus}, not "
-            "on --corpus=treebank. t2t-translate runs it."
+            f"{FLAGS.model_dir} is not a parser: it was trained on --corpus={corpus}, "
+            "not on --corpus=treebank. Use t2t-translate."
         )
-    return hypotheses.open_by_flags(model_dir, FLAGS.beam_size, _SEARCH)
+    return open_with_flags(model_dir, FLAGS.beam_size, _SEARCH)
 
 
 def _outcomes(translator: "Translator") -> Outcomes:
-    longest = f"{translator.max_input_tokens:,} tokens"
-    return Outcomes(input_output.name_of(FLAGS.input), "parsed", longest)
+    max_length = f"{translator.max_input_tokens:,} tokens"
+    return Outcomes(input_output.input_name(FLAGS.input), "parsed", max_length)
 
 
 def _parse(
@@ -156,7 +163,7 @@ def _parse(
     outcomes: Outcomes,
     wait: bool = True,
 ) -> Iterator["Tree | None"]:
-    """Yields the tree of each line; None if it has no words or cannot be parsed."""
+    """Yields the tree of each line, or None if it is empty or cannot be parsed."""
     from t2t_keras.data.linearized import choose_tree
     from t2t_keras.decoding.status import OK, TOO_LONG
     from t2t_keras.decoding.windows import windows
@@ -177,11 +184,11 @@ def _parse(
             yield tree
     if repaired:
         trees = counted(repaired, "tree was", "trees were")
-        stage.report(f"{trees} malformed, and repaired.")
+        stage.report(f"{trees} malformed and had to be repaired.")
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     for name, value in _SEARCH.items():
         FLAGS.set_default(name, value)
     shared: list[stage.SharedFlags] = [paths.MODEL_DIR, text_files, decoding, speed]

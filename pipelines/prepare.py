@@ -1,4 +1,4 @@
-"""Prepares a corpus for training: vocabulary, filtering, token ids on disk.
+"""Prepares a corpus for training: vocabulary, length filter, records of token ids.
 
 t2t-prepare --corpus=cldr --source_lang=en --target_lang=de --data_dir=DIR
 """
@@ -86,7 +86,7 @@ def main() -> None:
         )
     for name in ("segmentations", "bpe_dropout_sides"):
         if FLAGS[name].present and not bpe_dropout:
-            raise UserError(f"--{name} goes with --bpe_dropout.")
+            raise UserError(f"--{name} needs --bpe_dropout.")
     chosen = preset.chosen_preset()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
@@ -94,7 +94,8 @@ def main() -> None:
         for name in ("source_normalization", "target_normalization"):
             if FLAGS[name].present:
                 raise UserError(
-                    f"--{name} goes without --vocabulary_from, whose it is."
+                    f"--{name} cannot be combined with --vocabulary_from, which "
+                    "determines the normalization."
                 )
         tokenizers = TokenizerPair.load(f"{FLAGS.vocabulary_from}/{TOKENIZER_DIR}")
     manifest = prepare(
@@ -124,7 +125,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [
         corpus_flags,
         languages,

@@ -1,4 +1,4 @@
-"""Translates sentences by a model server, a line out for each line in, in order.
+"""Translates sentences with a model server: one output line per input line, in order.
 
 t2t-request --server=localhost:8500 --model_name=NAME --input=FILE --output=FILE
 echo "Hello." | t2t-request --server=localhost:8501 --protocol=rest --model_name=NAME
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import hypotheses as hypotheses_flags
-from t2t_keras.flags import serving, text_files
+from t2t_keras.flags import serving, text_files, translation_output
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import hypotheses, input_output
+from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line.hypothesis_lines import json_lines, text_lines
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
 if TYPE_CHECKING:
@@ -66,25 +66,25 @@ def main() -> int:
         The exit status.
     """
     number = 0
-    name = input_output.name_of(FLAGS.input)
-    outcomes = Outcomes(name, "translated", "the model takes")
+    name = input_output.input_name(FLAGS.input)
+    outcomes = Outcomes(name, "translated", "the model allows")
     with _client() as client, input_output.open_output(FLAGS.output) as output:
         for sources, found in client.stream(
             input_output.input_lines(FLAGS.input),
             FLAGS.rows_per_request,
             FLAGS.concurrent_requests,
-            wait=not input_output.is_awaited(FLAGS.input),
+            wait=not input_output.is_interactive(FLAGS.input),
         ):
             found = [row[: FLAGS.n_best] for row in found]
             if FLAGS.output_format == "json":
-                lines = hypotheses.as_json(sources, found)
+                lines = json_lines(sources, found)
             else:
-                lines = hypotheses.as_text(found, number + 1)
+                lines = text_lines(found, number + 1)
             output.writelines(f"{line}\n".encode() for line in lines)
             output.flush()
             number += len(sources)
             outcomes.add(best.status for best, *_ in found)
-    return outcomes.tell()
+    return outcomes.report()
 
 
 def _client() -> "Client":
@@ -109,11 +109,11 @@ def _client() -> "Client":
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     stage.run(
         main,
         __name__,
-        [text_files, hypotheses_flags, serving],
+        [text_files, translation_output, serving],
         required=["server"],
         process="client",
     )

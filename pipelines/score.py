@@ -1,12 +1,13 @@
-"""Tells how likely given translations are under a model.
+"""Scores given translations by their log-probability under a model.
 
 t2t-score --model_dir=DIR --translations=FILE --input=FILE
 
-Writes a line for each pair: the log-probability of the translation, and after a tab
-that of each of its tokens, the end's last. A pair that was not scored as it stands has
-a third column, its status: too_long (either side is cut after 1,024 tokens; what was
-cut has no end to score); or, with the other columns empty since nothing was computed,
-empty (neither side has words), invalid_utf8 or model_error.
+Writes one line per pair with tab-separated columns: the log-probability of the
+translation, and the log-probability of each of its tokens, end token last. A third
+column with a status is added to pairs that were not scored as given: too_long (a side
+was cut at 1,024 tokens; a cut translation has no score for the end token), empty
+(neither side has words), invalid_utf8 or model_error. The other columns are empty if
+nothing was computed.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from t2t_keras.flags import decoding, paths, text_files
 from t2t_keras.messages import describe
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.command_line import input_output
-from t2t_keras.pipelines.command_line.outcomes import Outcomes, tell_invalid_lines
+from t2t_keras.pipelines.command_line.outcomes import Outcomes, report_invalid_lines
 
 FLAGS = flags.FLAGS
 
@@ -53,8 +54,8 @@ def main() -> int:
     lines = (read_lines(path, strict=False) for path in paths)
     pairs = list(align_lines(next(lines), next(lines), *paths))
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
-    longest = f"{translator.max_input_tokens:,} tokens"
-    outcomes = Outcomes(FLAGS.input, "scored", longest)
+    max_length = f"{translator.max_input_tokens:,} tokens"
+    outcomes = Outcomes(FLAGS.input, "scored", max_length)
     total, tokens = 0.0, 0
     with input_output.open_output(FLAGS.output) as output:
         for start in range(0, len(pairs), _PAIRS):
@@ -77,12 +78,12 @@ def main() -> int:
         figures["perplexity"] = f"{perplexity_of(-total / tokens):.3f}"
     stage.report(describe(**figures))
     for path, side in zip(paths, (sources, targets), strict=True):
-        tell_invalid_lines(path, side, "not scored")
-    return outcomes.tell(told={INVALID})
+        report_invalid_lines(path, side, "not scored")
+    return outcomes.report({INVALID})
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
         text_files,

@@ -1,4 +1,4 @@
-"""Serves SavedModels by TensorFlow Serving's protocol, over gRPC and REST.
+"""Serves SavedModels over gRPC and REST with TensorFlow Serving's API.
 
 t2t-serve --model_name=NAME --model_base_path=BASE
 t2t-serve --model_config_file=FILE
@@ -171,7 +171,7 @@ def main() -> None:
         FLAGS.max_memory_mb, FLAGS.max_request_bytes, FLAGS.max_response_bytes
     )
     runtime.limit_tensors(memory.tensors)
-    for line in ignored_flags.ignored():
+    for line in ignored_flags.ignored_flag_messages():
         _report(line)
     batching = operator_files.read_batching_arguments(_report)
     both = FLAGS.tensorflow_session_parallelism
@@ -234,15 +234,15 @@ def main() -> None:
 
 
 async def _serve(serving: Coroutine[Any, Any, bool]) -> None:
-    """Serves, and ends the process even where a computation cannot be interrupted."""
+    """Serves until shutdown; exits even if a computation cannot be interrupted."""
     if not await serving:
-        _report("What could not be interrupted is given up.")
-        # Python would wait for its threads, and TensorFlow for its own.
+        _report("Exiting without waiting for computations that cannot be interrupted.")
+        # A normal exit would wait for the threads of Python and TensorFlow.
         os._exit(0)
 
 
 def _report(line: str) -> None:
-    """Reports whole lines, and does not mind if nobody listens any more."""
+    """Reports a whole line; ignores errors if standard error is closed."""
     with _REPORTING, contextlib.suppress(OSError):
         stage.report(line)
 
@@ -253,18 +253,18 @@ def _channel_arguments() -> dict[str, int | str]:
         name, equals, value = given.partition("=")
         if not name or not equals:
             raise UserError(
-                f"--grpc_channel_arguments are NAME=VALUE. Received: {given!r}"
+                f"--grpc_channel_arguments must be NAME=VALUE. Received: {given!r}"
             )
-        # gRPC's numbers have 32 bits, and all else is text to it.
+        # gRPC accepts 32-bit integers and strings.
         is_number = re.fullmatch(r"-?\d{1,10}", value) and abs(int(value)) < 1 << 31
         found[name] = int(value) if is_number else value
     return found
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     if "--version" in sys.argv[1:]:
-        # No flag: t2t-export has one of this name, which is something else.
+        # Not a flag: t2t-export defines --version with another meaning.
         print(f"t2t-keras: {version('t2t-keras')}\nTensorFlow: {version('tensorflow')}")
         sys.exit()
     stage.run(main, __name__, [serving, operator_files], process="serving")

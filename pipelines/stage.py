@@ -1,4 +1,4 @@
-"""What every stage does around its work: flags, messages, exit status."""
+"""Runs a stage as a command: flags, messages, exit status, TensorFlow's settings."""
 
 import contextlib
 import os
@@ -19,22 +19,22 @@ from t2t_keras.messages import report
 from t2t_keras.pipelines.command_line.input_output import (
     EXIT_FAILURE,
     EXIT_USAGE,
-    exit_of,
     flush_streams,
-    message_of,
     name_standard_output,
-    reopen_closed,
+    reopen_closed_streams,
+    write_error_message,
+    write_error_status,
 )
 
 SharedFlags = ModuleType | flags.FlagHolder
-"""A module of `t2t_keras.flags`, or a single flag of one."""
+"""A module of `t2t_keras.flags`, or a single flag from one."""
 
 EXIT_SAVED = 75
-"""Ended by a signal after saving: the same command line goes on (EX_TEMPFAIL)."""
+"""Stopped by a signal after saving: the same command line resumes (EX_TEMPFAIL)."""
 EXIT_INTERRUPTED = 130
-"""Stopped from the keyboard."""
+"""Interrupted from the keyboard."""
 
-_START_UP_NOISE = re.compile(rb"^([IWE]0000 |WARNING: All log messages before absl)")
+_IMPORT_NOISE = re.compile(rb"^([IWE]0000 |WARNING: All log messages before absl)")
 
 
 def run(
@@ -48,17 +48,17 @@ def run(
     """Runs a stage as a command and exits.
 
     Args:
-        main: The stage's work. It may return an exit status. Only a `UserError` is
-            reported as a mistake in the flags or the input.
-        module: The stage's `__name__`.
-        shared_flags: What the stage uses of `t2t_keras.flags`.
+        main: Function that does the work. It may return an exit status. Only a
+            `UserError` is reported as an error in the flags or the input.
+        module: `__name__` of the stage.
+        shared_flags: Flags from `t2t_keras.flags` that the stage uses.
         required: Names of flags that must be given.
-        takes_arguments: Whether `main` is given what is left on the command line.
-            Default False: nothing may be left.
-        process: What `runtime.configure` sets this process up for. Default "training",
-            which suits every stage that neither decodes nor serves nor is a client.
+        takes_arguments: Whether `main` is called with the positional arguments of the
+            command line. Default: False, positional arguments are an error.
+        process: Kind of process, for `runtime.configure`. Default: "training", for
+            every stage that neither decodes nor serves nor is a client.
     """
-    reopen_closed()
+    reopen_closed_streams()
     name_standard_output()
     by_module = flags.FLAGS.flags_by_module_dict()
     used = [*by_module.get(sys.argv[0] if module == "__main__" else module, [])]
@@ -67,15 +67,15 @@ def run(
             used.append(flags.FLAGS[shared.name])
         else:
             used += by_module[shared.__name__]
-    # What --help shows are the key flags of the program.
+    # --help shows the key flags of the program.
     for flag in used:
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
-    # Messages are this project's own, without date and line of code.
+    # Messages without absl's prefix of date and source line.
     logging.get_absl_handler().setFormatter(None)
     app.run(
         lambda argv: sys.exit(
-            flush_streams(_guarded(main, argv[1:], takes_arguments, process))
+            flush_streams(_call(main, argv[1:], takes_arguments, process))
         ),
         flags_parser=lambda argv: _parse_flags(argv, required, takes_arguments),
     )
@@ -95,29 +95,29 @@ def _parse_flags(
         report(f"error: {error}\nTry --help for the flags of this stage.")
         sys.exit(flush_streams(EXIT_USAGE))
     except SystemExit:
-        # A request for help, which absl counts as a failure.
+        # --help was given, for which absl exits with status 1.
         sys.exit(flush_streams(0))
     return rest
 
 
-def _guarded(
+def _call(
     main: Callable[..., int | None],
     arguments: list[str],
     takes_arguments: bool,
     process: str,
 ) -> int:
-    """Runs the work and turns what it raises into a message and an exit status."""
+    """Calls `main`; turns exceptions into a message and an exit status."""
     if not flags.FLAGS["verbosity"].present:
-        # Libraries warn of what no user can change; --verbosity=1 shows it all.
+        # Users cannot act on the warnings of libraries; --verbosity=1 shows them.
         logging.set_verbosity(logging.ERROR)
     try:
         require_tensorflow()
         runtime.configure(process)
-        with _quiet_start(), _without_pictures():
+        with _quiet_import(), _without_matplotlib():
             import tensorflow  # noqa: F401
         return (main(arguments) if takes_arguments else main()) or 0
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing can be told to them.
+        # The reader of the output has closed it.
         return EXIT_FAILURE
     except KeyboardInterrupt:
         status, message = EXIT_INTERRUPTED, "interrupted"
@@ -125,52 +125,52 @@ def _guarded(
         status, message = EXIT_USAGE, str(error)
         _print_traceback()
     except WriteError as error:
-        report(f"error: {message_of(error)}")
-        return exit_of(error)
+        report(f"error: {write_error_message(error)}")
+        return write_error_status(error)
     except Exception as error:
-        # The machine's fault or a bug of ours: the type helps whoever looks for it.
+        # A fault of the machine or a bug: the exception type helps to find it.
         status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"
         _print_traceback()
     report(f"error: {message}")
     if status == EXIT_FAILURE and not logging.level_debug():
-        report("--verbosity=1 shows where it happened: add that to a bug report.")
+        report("Run with --verbosity=1 for a traceback, and add it to a bug report.")
     return status
 
 
 def _print_traceback() -> None:
-    """Prints where the exception that is being handled was raised, if asked to."""
+    """Prints the traceback of the current exception if --verbosity is 1 or more."""
     if logging.level_debug():
         traceback.print_exc()
 
 
 @contextlib.contextmanager
-def _quiet_start() -> Iterator[None]:
-    """Holds back what TensorFlow's libraries print while they are loaded.
+def _quiet_import() -> Iterator[None]:
+    """Removes from standard error what TensorFlow's libraries log at import.
 
-    They write to the file descriptor before their log level can be set. Lines that
-    are no such notes are passed on.
+    They write to the file descriptor before their log level can be set. All other
+    lines are passed on after the block.
     """
     sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as held_back:
-        os.dup2(held_back.fileno(), 2)
+    original = os.dup(2)
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 2)
         try:
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            held_back.seek(0)
-            for line in held_back:
-                if not _START_UP_NOISE.match(line):
+            os.dup2(original, 2)
+            os.close(original)
+            captured.seek(0)
+            for line in captured:
+                if not _IMPORT_NOISE.match(line):
                     os.write(2, line)
 
 
 @contextlib.contextmanager
-def _without_pictures() -> Iterator[None]:
-    """Has Keras, which comes with TensorFlow, go without matplotlib.
+def _without_matplotlib() -> Iterator[None]:
+    """Hides matplotlib from Keras, which is imported with TensorFlow.
 
-    Its own pictures, which no stage draws, would cost every start of one the time that
-    matplotlib takes to load. Stages that draw import it themselves.
+    Keras would import it for plots that no stage draws, which delays the start of every
+    stage. Stages that draw import it themselves, after the block.
     """
     sys.modules.setdefault("matplotlib", None)  # type: ignore[arg-type]
     try:

@@ -1,4 +1,4 @@
-"""Trains a Transformer on prepared data, or goes on where a run stopped.
+"""Trains a Transformer on prepared data, or resumes an interrupted run.
 
 t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 """
@@ -23,11 +23,11 @@ def main() -> int:
     from t2t_keras.training.strategy import make_strategy
     from t2t_keras.training_run.train import train
 
-    # Workers find each other before anything else touches a device.
+    # Workers must connect to each other before any device is used.
     strategy = make_strategy(**distribution.strategy_arguments())
     if FLAGS.share_embeddings and not PreparedData(FLAGS.data_dir).tokenizers.shared:
         raise UserError(
-            "--share_embeddings needs one vocabulary; "
+            "--share_embeddings needs a shared vocabulary, but "
             f"{FLAGS.data_dir} was prepared with one for each language."
         )
     result = train(

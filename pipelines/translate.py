@@ -1,4 +1,4 @@
-"""Translates sentences, a line out for each line in, in order.
+"""Translates sentences: one output line per input line, in order.
 
 t2t-translate --model_dir=DIR --input=FILE --output=FILE
 echo "Hello." | t2t-translate --model_dir=DIR
@@ -7,11 +7,12 @@ echo "Hello." | t2t-translate --model_dir=DIR
 from absl import flags
 
 from t2t_keras import runtime
-from t2t_keras.flags import decoding, paths, speed, text_files
-from t2t_keras.flags import hypotheses as hypotheses_flags
+from t2t_keras.flags import decoding, paths, speed, text_files, translation_output
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import hypotheses, input_output
+from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line.hypothesis_lines import json_lines, text_lines
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
+from t2t_keras.pipelines.command_line.translator_setup import open_with_flags
 
 FLAGS = flags.FLAGS
 
@@ -32,51 +33,51 @@ def main() -> int:
     from t2t_keras.model_dir import ModelDir
 
     input_output.check_output(FLAGS.output)
-    is_awaited = input_output.is_awaited(FLAGS.input)
-    if is_awaited:
+    is_interactive = input_output.is_interactive(FLAGS.input)
+    if is_interactive:
         runtime.skip_graph_optimization()
     model_dir = ModelDir(FLAGS.model_dir)
-    translator = hypotheses.open_by_flags(model_dir, FLAGS.n_best).translator
+    translator = open_with_flags(model_dir, FLAGS.n_best).translator
     outcomes = Outcomes(
-        input_output.name_of(FLAGS.input),
+        input_output.input_name(FLAGS.input),
         "translated",
         f"{translator.max_input_tokens:,} tokens",
     )
     lines = input_output.input_lines(FLAGS.input)
     number = 0
     with input_output.open_output(FLAGS.output) as output:
-        for window in windows(lines, _WINDOW, wait=not is_awaited):
+        for window in windows(lines, _WINDOW, wait=not is_interactive):
             sources, prefixes = _split(window) if FLAGS.with_prefix else (window, None)
             if FLAGS.output_format == "json":
                 in_detail = translator.translate_in_detail(sources, prefixes)
                 found = [[one for one, _ in row] for row in in_detail]
                 details = (one._asdict() for row in in_detail for _, one in row)
-                texts = hypotheses.as_json(sources, found, details)
+                texts = json_lines(sources, found, details)
             else:
                 found = translator.translate(sources, prefixes)
-                texts = hypotheses.as_text(found, number + 1)
+                texts = text_lines(found, number + 1)
             output.writelines(f"{text}\n".encode() for text in texts)
             output.flush()
             number += len(window)
             outcomes.add(best.status for best, *_ in found)
-    return outcomes.tell()
+    return outcomes.report()
 
 
 _WINDOW = 2048
 
 
 def _split(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Divides lines at their first tab."""
+    """Splits each line at the first tab into source and prefix."""
     pairs = [line.partition("\t") for line in lines]
     return [source for source, _, _ in pairs], [prefix for _, _, prefix in pairs]
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
         text_files,
-        hypotheses_flags,
+        translation_output,
         decoding,
         speed,
     ]

@@ -1,12 +1,12 @@
-"""Trains variations of a model as the paper's Table 3 does, and prints that table.
+"""Trains the model variations of the paper's Table 3 and prints the table.
 
 t2t-variations --data_dir=DIR --output_dir=DIR --preset=base --rows=base,A,B
 t2t-variations --data_dir=DIR --output_dir=DIR --preset=tiny -- --train_minutes=5
 
-What comes after -- are flags of t2t-train for every row, other than the sizes and
-hyper-parameters that this stage has itself. A row keeps its meaning
-beside a base of another size: "num_heads_16" has twice as many heads as the preset. The
-same command line goes on where it stopped.
+Arguments after -- are flags of t2t-train that apply to every row. Hyper-parameters that
+this stage has flags for are not allowed there. Rows are relative to the preset:
+"num_heads_16" has twice as many heads as the preset. If interrupted, the same command
+line resumes.
 """
 
 import json
@@ -43,9 +43,9 @@ flags.DEFINE_string(
 )
 _RESULTS = "variations.json"
 _VOCABULARY = ("subword", "vocab_size")
-"""What t2t-prepare has been told, not t2t-train."""
-_OF_REPORTS = ("log_format", "report_seconds", "verbosity")
-"""Flags of t2t-train that change what is shown, and nothing of what is trained."""
+"""Values of a preset that are flags of t2t-prepare, not of t2t-train."""
+_LOGGING_FLAGS = ("log_format", "report_seconds", "verbosity")
+"""Flags of t2t-train that affect only its messages, not the trained model."""
 _SHOWN = (
     "num_layers",
     "d_model",
@@ -63,6 +63,9 @@ def main(arguments: list[str]) -> int:
 
     Args:
         arguments: Flags of t2t-train for all rows.
+
+    Returns:
+        The exit status.
     """
     from t2t_keras.data.preparation import PreparedData
     from t2t_keras.evaluation.bleu import check_flavours
@@ -85,32 +88,32 @@ def main(arguments: list[str]) -> int:
     wanted: dict[str, dict[str, Any]] = {
         row: {
             "values": _recorded(vary(base, row)),
-            "arguments": [a for a in arguments if _name(a) not in _OF_REPORTS],
-            # 13a was the only one before there was a choice.
+            "arguments": [a for a in arguments if _name(a) not in _LOGGING_FLAGS],
+            # Records written before --bleu_tokenizer existed used 13a.
             "score": FLAGS.row_score + ("" if tokenizer == "13a" else f" {tokenizer}"),
         }
         for row in VARIATIONS
     }
     for number, row in enumerate(rows, 1):
         if results.get(row, {}).get("wanted") == wanted[row]:
-            stage.report(f"{row} is trained already.")
+            stage.report(f"Row {row} is already trained.")
             continue
         stage.report(f"\nRow {number} of {len(rows)}: {row}")
         values = wanted[row]["values"]
         if status := _train(directory / row, values, arguments, tokenizer):
-            stage.report(f"t2t-variations ends at {row}.")
+            stage.report(f"t2t-variations stopped at row {row}.")
             if status != stage.EXIT_USAGE:
-                stage.report(f"The same command goes on at {row}.")
+                stage.report(f"The same command line resumes at row {row}.")
             elif (directory / row).exists():
                 stage.report(
-                    f"{directory} keeps what is trained: other flags need another "
-                    "--output_dir."
+                    f"{directory} keeps the rows that are trained. For other flags, "
+                    "choose another --output_dir."
                 )
             return status
         result = {"wanted": wanted[row], **_result(directory / row)}
-        taken = f"Another t2t-variations is writing {path}. The same command goes on."
+        taken = f"Another t2t-variations is writing {path}. Run the same command again."
         with locked(directory / "lock", taken):
-            # Others may have trained other rows here meanwhile.
+            # Other processes may have added rows since.
             record = _record(path, manifest)
             results = record["rows"]
             results[row] = result
@@ -118,7 +121,9 @@ def main(arguments: list[str]) -> int:
             _write_table(directory, results, wanted)
     others = [r for r in wanted if r in results and results[r]["wanted"] != wanted[r]]
     if others:
-        stage.report(f"Left out, since made with other flags: {', '.join(others)}")
+        stage.report(
+            f"Rows trained with other flags are not in the table: {', '.join(others)}"
+        )
     sys.stdout.write(_write_table(directory, results, wanted))
     return 0
 
@@ -128,26 +133,26 @@ def _write_table(
 ) -> str:
     from t2t_keras.files import write_atomically
 
-    alike = [r for r in VARIATIONS if results.get(r, {}).get("wanted") == wanted[r]]
-    table = _table({row: results[row] for row in alike})
+    current = [r for r in VARIATIONS if results.get(r, {}).get("wanted") == wanted[r]]
+    table = _table({row: results[row] for row in current})
     write_atomically(directory / "variations.md", table.encode())
     return table
 
 
 def _recorded(row: Preset) -> dict[str, Any]:
-    """Returns the values that decide what a row is."""
+    """Returns the values that define a row, for its record."""
     names = (*_VOCABULARY, *hyperparameters.MODEL, *hyperparameters.TRAINING)
     values = row.values()
     return {name: values[name] for name in names}
 
 
 def _name(argument: str) -> str:
-    """Returns the flag's name of an argument such as --name=value."""
+    """Returns the name of the flag in an argument such as --name=value."""
     return argument.lstrip("-").split("=")[0]
 
 
 def _check_rows(rows: list[str], base: Preset) -> None:
-    """Finds rows that cannot be built before any is trained."""
+    """Raises an error for invalid rows before any row is trained."""
     for row in rows:
         try:
             vary(base, row)
@@ -156,7 +161,7 @@ def _check_rows(rows: list[str], base: Preset) -> None:
 
 
 def _check_arguments(arguments: list[str]) -> None:
-    """Makes sure that nothing overrides what the rows are made of."""
+    """Checks that no flag of t2t-train overrides the values of the rows."""
     names = {_name(a) for a in arguments if a.startswith("-")}
     reserved = {*TransformerConfig.flag_names()} - {"seed"}
     reserved |= {
@@ -169,16 +174,17 @@ def _check_arguments(arguments: list[str]) -> None:
     for name in sorted(names):
         if name in reserved or name.removeprefix("no") in reserved:
             raise UserError(
-                f"--{name} belongs before the --, if anywhere: what comes after it "
-                "may not override the rows."
+                f"--{name} is not allowed after --, where it would override the values "
+                "of the rows. If t2t-variations has this flag, give it before --."
             )
 
 
 def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Returns the results so far, which are of one data only."""
+    """Returns the results so far, all of them for the same data."""
     if "dev" not in manifest["splits"]:
         raise UserError(
-            f"{FLAGS.data_dir} has no dev split, which Table 3 is measured on."
+            f"{FLAGS.data_dir} has no dev split, which Table 3 needs. Prepare the data "
+            "with one."
         )
     data = {name: manifest[name] for name in ("vocabulary_fingerprint", "splits")}
     if not path.is_file():
@@ -190,7 +196,7 @@ def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
             "Choose another --output_dir."
         )
     for row in record["rows"].values():
-        # A hyper-parameter that is newer than the record had its default.
+        # Hyper-parameters added after the record was written had their defaults.
         row["wanted"]["values"] = {
             **_recorded(PRESETS["base"]),
             **row["wanted"]["values"],
@@ -199,13 +205,13 @@ def _record(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows() -> list[str]:
-    """Returns the names of the rows that are wanted, in the paper's order."""
+    """Returns the names of the rows to train, in the paper's order."""
     groups = {variation.group for variation in VARIATIONS.values()}
     for name in FLAGS.rows:
         if name not in groups and name not in VARIATIONS:
             raise UserError(
-                f"--rows are {', '.join(sorted(groups))} or any of "
-                f"{', '.join(VARIATIONS)}. Received: {name!r}"
+                f"--rows must be {', '.join(sorted(groups))} or names of rows "
+                f"({', '.join(VARIATIONS)}). Received: {name!r}"
             )
     return [
         row
@@ -217,7 +223,7 @@ def _rows() -> list[str]:
 def _train(
     model_dir: Path, values: dict[str, Any], arguments: list[str], tokenizer: str
 ) -> int:
-    """Trains and scores a row; returns an exit status."""
+    """Trains and scores a row. Returns the exit status."""
     of_preset = _recorded(PRESETS[FLAGS.preset])
     given = {
         name: value
@@ -229,7 +235,7 @@ def _train(
     if FLAGS.train_steps is None and any(
         a.lstrip("-").startswith(limits) for a in arguments
     ):
-        # Then a number of steps that follows from the preset is no limit.
+        # Another limit replaces the number of steps of the preset.
         given.pop("train_steps", None)
     train = [f"--data_dir={FLAGS.data_dir}", f"--preset={FLAGS.preset}"]
     train += [f"--{name}={value}" for name, value in given.items()]
@@ -262,7 +268,7 @@ def _result(model_dir: Path) -> dict[str, Any]:
 
 
 def _table(results: dict[str, Any]) -> str:
-    """Returns Table 3 in Markdown, the paper's figures beside this run's."""
+    """Returns Table 3 in Markdown, with the paper's figures beside the new ones."""
     figures = ("perplexity", FLAGS.row_score, "parameters x 10^6")
     head = ["row", "", *_SHOWN, "steps"]
     head += [heading for name in figures for heading in (name, "the paper's")]
@@ -287,15 +293,15 @@ def _table(results: dict[str, Any]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     signatures = {result["signature"] for result in results.values()}
     note = (
-        "Perplexity per token and BLEU of the last checkpoint on this run's dev split "
-        f"({'; '.join(sorted(signatures))}); the paper's on newstest2013, English to "
-        "German, tokenized BLEU with compounds split."
+        "Perplexity per token and BLEU of the last checkpoint on the dev split "
+        f"({'; '.join(sorted(signatures))}). The paper's figures are for newstest2013, "
+        "English to German, with tokenized BLEU and split compounds."
     )
     return "\n".join([*lines, "", note, ""])
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [
         paths.DATA_DIR,
         paths.OUTPUT_DIR,

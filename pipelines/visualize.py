@@ -1,9 +1,10 @@
-"""Draws what a model attends to in a sentence, and a page to explore it.
+"""Draws a model's attention weights for a sentence, and a page to explore them.
 
 t2t-visualize --model_dir=DIR --source_text="A sentence." --output_dir=DIR
 
-Writes explorer.html, which is complete in itself, and for each kind of attention and
-layer lines between words and heat maps of all heads, as SVG and PNG.
+Writes explorer.html, a self-contained web page. For each kind of attention and each
+layer, also writes two plots as SVG and PNG: lines between the tokens, and heat maps of
+all heads.
 """
 
 from pathlib import Path
@@ -41,7 +42,7 @@ def main() -> None:
 
     if len(FLAGS.checkpoint) > 1:
         raise UserError(
-            "t2t-visualize looks at one model. Received: --checkpoint="
+            "t2t-visualize takes a single checkpoint. Received: --checkpoint="
             f"{','.join(FLAGS.checkpoint)}"
         )
     for name in ("source_text", "target_text"):
@@ -52,9 +53,9 @@ def main() -> None:
     directory = directory_at(FLAGS.output_dir)
     model_dir = ModelDir(FLAGS.model_dir)
     options = decoding.search_options(model_dir.search)
-    # More could not be drawn.
-    most = min(options["max_output_tokens"] or MAX_TOKENS, MAX_TOKENS)
-    options["max_output_tokens"] = most
+    # The plots have room for this many tokens.
+    limit = min(options["max_output_tokens"] or MAX_TOKENS, MAX_TOKENS)
+    options["max_output_tokens"] = limit
     translator, loaded = model_dir.open_translator(
         FLAGS.checkpoint, SearchOptions(**options)
     )
@@ -66,7 +67,7 @@ def main() -> None:
             raise FloatingPointError(BROKEN_MODEL)
         if not target:
             raise UserError(
-                "The model's translation has no words. --target_text gives another."
+                "The model's translation is empty. Give another with --target_text."
             )
         stage.report(f"Translation: {target}")
     maps = attention_maps(model, model_dir.tokenizers, FLAGS.source_text, target)
@@ -83,11 +84,11 @@ def main() -> None:
             draw(
                 attention, [directory / f"{where}.{drawn}.{e}" for e in ("svg", "png")]
             )
-    stage.report(f"Wrote {4 * len(maps)} pictures: {directory}")
+    stage.report(f"Wrote {4 * len(maps)} plots: {directory}")
 
 
 def run() -> None:
-    """Is the console script."""
+    """Console entry point."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
         paths.OUTPUT_DIR,

@@ -8,7 +8,7 @@ from types import FrameType
 
 
 @contextlib.contextmanager
-def asked_to_stop() -> Iterator[Callable[[], bool]]:
+def stop_requested() -> Iterator[Callable[[], bool]]:
     """Records SIGTERM and SIGINT instead of ending the process immediately.
 
     A second SIGINT ends the process. A second SIGTERM does not, since a scheduler may
@@ -25,17 +25,17 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def record(number: int, frame: FrameType | None) -> None:
         if received and number == signal.SIGINT:
             raise KeyboardInterrupt
         received.append(number)
 
-    with signals_go_to(note):
+    with handle_signals(record):
         yield lambda: bool(received)
 
 
 @contextlib.contextmanager
-def signals_go_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Installs a handler for SIGTERM and SIGINT while the block runs."""
     before = {
         number: signal.signal(number, handler)

@@ -50,6 +50,6 @@ def check_same_training(
     ]
     if differences:
         raise UserError(
-            f"{path} holds a model of other arguments: "
+            f"{path} holds a model with other hyper-parameters: "
             f"{'; '.join(differences)}. Choose another --model_dir."
         )

@@ -21,14 +21,14 @@ def test_noun_agrees_with_its_number():
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        (1, "1 line was longer than 9 tokens and translated up to there."),
-        (2, "2 lines were longer than 9 tokens and translated up to there."),
+        (1, "1 line was longer than 9 tokens: cut and translated."),
+        (2, "2 lines were longer than 9 tokens: cut and translated."),
     ],
 )
 def test_messages_about_lines_agree_with_the_number(number, expected, capsys):
     outcomes = Outcomes("file", "translated", "9 tokens")
     outcomes.add([status.TOO_LONG] * number)
-    assert outcomes.tell() == 0
+    assert outcomes.report() == 0
     assert capsys.readouterr().err == f"{expected}\n"
 
 

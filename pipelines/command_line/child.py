@@ -1,4 +1,4 @@
-"""A stage that another stage runs."""
+"""Runs a stage in a child process."""
 
 import subprocess
 import sys
@@ -7,21 +7,22 @@ from t2t_keras import interrupts
 
 
 def run(name: str, *arguments: str) -> int:
-    """Runs a stage in a process of its own, to its end.
+    """Runs a stage in a child process and waits for it.
 
-    SIGTERM and SIGINT are handed on, so that it can save what it has. What it prints
-    goes to standard error, since standard output is for this stage's own results.
+    SIGTERM and SIGINT are forwarded, so that the child can save its work. Its standard
+    output goes to standard error, since standard output is reserved for the results of
+    the calling stage.
 
     Args:
-        name: The stage, such as "train".
-        *arguments: Its command line.
+        name: Name of the stage, such as "train".
+        *arguments: Command-line arguments of the stage.
 
     Returns:
-        Its exit status; of one that a signal ended 128 and the signal's number.
+        The exit status, or 128 plus the signal number if a signal killed the child.
     """
     command = [sys.executable, "-m", f"t2t_keras.pipelines.{name}", *arguments]
-    # Of its own group: a Ctrl-C is handed on below, and not sent twice.
+    # In its own process group, so that Ctrl-C reaches it once: forwarded below.
     process = subprocess.Popen(command, stdout=sys.stderr, start_new_session=True)
-    with interrupts.signals_go_to(lambda number, _: process.send_signal(number)):
+    with interrupts.handle_signals(lambda number, _: process.send_signal(number)):
         status = process.wait()
     return status if status >= 0 else 128 - status

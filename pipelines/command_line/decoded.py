@@ -1,4 +1,4 @@
-"""What a model makes of sentences that have reference translations."""
+"""Translates source sentences and scores their reference translations."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_keras.counted import counted
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line.hypotheses import describe_run, open_by_flags
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
+from t2t_keras.pipelines.command_line.translator_setup import (
+    describe_run,
+    open_with_flags,
+)
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.details import Scored
@@ -18,14 +21,14 @@ _REPORT_SENTENCES = 2000
 
 
 class Decoded(NamedTuple):
-    """Translations, and how likely the references are.
+    """Translations, and the perplexity of the references.
 
     Attributes:
-        hypotheses: A translation of each sentence; an empty one where there is none.
-        perplexity: Of the references.
-        search: What was decoded with, for records.
-        translated: What became of the sentences.
-        scored: What became of the references.
+        hypotheses: The translation of each sentence; empty if it was not translated.
+        perplexity: Perplexity of the references.
+        search: Weights and search options, for the record of the scores.
+        translated: Statuses of the translated sentences.
+        scored: Statuses of the scored references.
     """
 
     hypotheses: list[str]
@@ -38,24 +41,24 @@ class Decoded(NamedTuple):
 def decode(
     model_dir: "ModelDir", name: str, sources: Sequence[str], references: Sequence[str]
 ) -> Decoded:
-    """Translates sentences and scores their references, by the flags of `decoding`.
+    """Translates sentences and scores their references, as set by decoding flags.
 
     Args:
-        model_dir: Where the models are.
-        name: Where the sentences are from.
-        sources: Sentences.
-        references: A translation of each.
+        model_dir: Model directory.
+        name: Name of the source file, for messages.
+        sources: Source sentences.
+        references: A reference translation of each sentence.
     """
     from t2t_keras.evaluation.perplexity import Perplexity
 
-    opened = open_by_flags(model_dir)
+    opened = open_with_flags(model_dir)
     translator = opened.translator
     names = ", ".join(each.weights for each in opened.loaded)
     stage.report(f"Decoding {counted(len(sources), 'sentence')} with {names} ...")
-    translator.translate(sources[:1])  # Compiles, which is not decoding.
-    longest = f"{translator.max_input_tokens:,} tokens"
-    translated = Outcomes(name, "translated", longest)
-    scored = Outcomes(name, "counted in the perplexity", longest)
+    translator.translate(sources[:1])  # Warm-up: tracing is not timed.
+    max_length = f"{translator.max_input_tokens:,} tokens"
+    translated = Outcomes(name, "translated", max_length)
+    scored = Outcomes(name, "counted in the perplexity", max_length)
     hypotheses: list[str] = []
     started = time.perf_counter()
     for start in range(0, len(sources), _REPORT_SENTENCES):
@@ -83,9 +86,10 @@ def decode(
 def _scored_part(
     reference: str, scored: "Scored", words: Callable[[Sequence[str]], list[int]]
 ) -> str:
-    """Returns the words of a reference that its scores are those of."""
+    """Returns the words of a reference that were scored."""
     tokens, token_scores, _ = scored.details
     if not token_scores or len(token_scores) > len(tokens):
         return reference
-    # It was cut: in place of an end, its last word counts, which need not be whole.
+    # The reference was truncated: it has no end token, and its last word, which may be
+    # incomplete, counts instead.
     return " ".join(reference.split()[: words(tokens)[-1]])

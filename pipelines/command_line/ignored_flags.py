@@ -1,7 +1,7 @@
 """Flags of tensorflow_model_server that t2t-serve accepts and ignores.
 
 They let existing command lines run unchanged; the help of each says why it has no
-effect. Flags whose loss would weaken security, such as encryption, are not among them.
+effect. Flags that secure the server, such as those for encryption, are never ignored.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from absl import flags
 FLAGS = flags.FLAGS
 
 _NO_THREADS = (
-    "no thread is held by a waiting request; --max_concurrent_requests limits requests"
+    "waiting requests hold no thread; --max_concurrent_requests limits requests"
 )
 _LOADING = "versions are loaded and unloaded in their own threads"
 _RETRIES = "loading is retried after 2, 4, 8 and so on up to 60 seconds"
@@ -57,8 +57,8 @@ for _name, _reason in _STRINGS.items():
     flags.DEFINE_string(_name, None, f"Ignored: {_reason}.")
 
 
-def ignored() -> Iterator[str]:
-    """Yields a message for each of these flags that is given."""
+def ignored_flag_messages() -> Iterator[str]:
+    """Yields a message for each ignored flag that is given."""
     for name, reason in {**_BOOLS, **_INTEGERS, **_STRINGS}.items():
         if FLAGS[name].present:
             yield f"--{name} is ignored: {reason}."

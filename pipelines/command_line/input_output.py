@@ -1,4 +1,4 @@
-"""Where a stage's lines come from and where its results go: files, standard streams."""
+"""Input and output of stages: files and standard streams."""
 
 import contextlib
 import errno
@@ -16,35 +16,36 @@ from t2t_keras.files import NamedOutput, WriteError, atomic_writer, writable_fil
 from t2t_keras.messages import report
 
 EXIT_FAILURE = 1
-"""Something went wrong while running."""
+"""The stage failed while running."""
 EXIT_USAGE = 2
-"""A mistake in the flags or in the input, or a stream that the caller has closed."""
+"""Invalid flags or input, or a standard stream that the caller has closed."""
 
 _CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
-"""How `reopen_closed` opens /dev/null in the place of each standard descriptor.
+"""Mode in which `reopen_closed_streams` opens /dev/null for each standard descriptor.
 
-Results must not vanish, so standard output cannot be written to, nor can standard input
-be read. Messages may vanish: there is nobody to read them.
+Reading standard input and writing to standard output must fail, so that no result is
+lost silently. Writing to standard error may succeed: nobody reads the messages.
 """
 
 _STANDARD_OUTPUT = ("-", "/dev/stdout")
-_NO_OUTPUT = "Standard output is closed: send it to a file or to /dev/null."
+_NO_OUTPUT = "Standard output is closed: redirect it to a file or to /dev/null."
 
 
-def reopen_closed() -> None:
-    """Puts /dev/null in the place of standard streams that the caller has closed.
+def reopen_closed_streams() -> None:
+    """Opens /dev/null for each standard stream that the caller has closed.
 
-    The next file to be opened would take the descriptor, and be read as the input, or
-    have results and messages written into it. To be called before anything is opened.
+    Otherwise the next file that is opened gets the free descriptor, and is read as the
+    input or overwritten with results and messages. Must be called before any file is
+    opened.
     """
     for descriptor, mode in _CLOSED.items():
         try:
             os.fstat(descriptor)
         except OSError:
-            # The system gives the lowest descriptor that is free: this one.
+            # The system assigns the lowest free descriptor: this one.
             os.open(os.devnull, mode)
             os.set_inheritable(descriptor, True)
-    # Python has None for a stream that was closed when it started.
+    # Python sets a stream to None if it was closed at start-up.
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
@@ -52,13 +53,13 @@ def reopen_closed() -> None:
 
 
 def name_standard_output() -> None:
-    """Has errors of writing to standard output say so, whoever prints.
+    """Makes write errors on standard output name it, whichever code prints.
 
-    To be called before anything is printed.
+    Must be called before anything is printed.
     """
     now = sys.stdout
     if sys.__stdout__ not in (now, None) or not isinstance(now, io.TextIOWrapper):
-        return  # What is printed goes elsewhere, as under a test.
+        return  # Standard output is captured, as in a test.
     output = NamedOutput(1, "Standard output", closefd=False)
     is_buffered = isinstance(now.buffer, io.BufferedIOBase)  # Not with python -u.
     sys.stdout = io.TextIOWrapper(
@@ -71,22 +72,22 @@ def name_standard_output() -> None:
 
 
 def flush_streams(status: int) -> int:
-    """Writes what was printed, as the last thing that a stage does.
+    """Flushes the standard streams when a stage ends.
 
     Args:
-        status: The stage's exit status.
+        status: Exit status of the stage.
 
     Returns:
-        The same, or that of a failure if results cannot be written.
+        The same status, or the status of a failure if results cannot be written.
     """
     try:
         sys.stdout.flush()
     except OSError as error:
         _drop(sys.stdout)
-        # Whoever closed a pipe has seen enough.
+        # A reader that closes the pipe early, such as head, is not an error.
         if not status and not isinstance(error, BrokenPipeError):
-            report(f"error: {message_of(error)}")
-        status = status or exit_of(error)
+            report(f"error: {write_error_message(error)}")
+        status = status or write_error_status(error)
     try:
         sys.stderr.flush()
     except OSError:
@@ -94,80 +95,80 @@ def flush_streams(status: int) -> int:
     return status
 
 
-def message_of(error: OSError) -> str:
-    """Returns what to say of an error of writing."""
+def write_error_message(error: OSError) -> str:
+    """Returns the message for an error in writing output."""
     return _NO_OUTPUT if _is_closed(error) else str(error)
 
 
-def exit_of(error: OSError) -> int:
-    """Returns the exit status after an error of writing."""
+def write_error_status(error: OSError) -> int:
+    """Returns the exit status for an error in writing output."""
     return EXIT_USAGE if _is_closed(error) else EXIT_FAILURE
 
 
 def _is_closed(error: OSError) -> bool:
-    # As `reopen_closed` leaves standard output; no other output is opened to be read.
+    # From `reopen_closed_streams`: no other output is opened for reading only.
     return isinstance(error, WriteError) and error.errno == errno.EBADF
 
 
 def _drop(stream: TextIO) -> None:
-    """Has what remains to be written to a stream go nowhere.
+    """Discards what remains in the buffer of a stream.
 
-    Python would try once more when it exits, and set an exit status of its own.
+    Otherwise Python tries to flush it again at exit, and changes the exit status.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def is_awaited(path: str) -> bool:
-    """Tells whether somebody may wait for the answer to each line before the next.
+def is_interactive(path: str) -> bool:
+    """Returns whether the sender of the lines may wait for an answer to each of them.
 
-    So it is on standard input, unless that is a file: all of it is there at once, and
-    whole windows by optimized graphs are faster.
+    True for standard input, unless it is a regular file. The lines of a file are all
+    available at once, and are processed faster in large windows by optimized graphs.
 
     Args:
-        path: As of `input_lines`.
+        path: Input path, as for `input_lines`.
 
     Raises:
-        UserError: If standard input is wanted and closed.
+        UserError: If the path is standard input and that is closed.
     """
     return path == "-" and not stat.S_ISREG(os.fstat(_standard_input()).st_mode)
 
 
-def name_of(path: str) -> str:
-    """Returns how messages call an input: "standard input", or the file's path."""
+def input_name(path: str) -> str:
+    """Returns the name of an input in messages: "standard input" or the path."""
     return "standard input" if path == "-" else path
 
 
 def input_lines(path: str) -> Iterator[str]:
-    """Reads the lines that a stage is to work on.
+    """Reads the input lines of a stage.
 
     Args:
-        path: A file, plain or .gz; "-" is standard input, read as it comes.
+        path: A file, plain text or .gz; "-" is standard input, read as lines arrive.
 
     Yields:
-        Each line; `is_text` tells whether it was UTF-8.
+        Each line. `is_text` returns whether it was valid UTF-8.
 
     Raises:
-        UserError: If a file cannot be read, or standard input is wanted and closed.
+        UserError: If the file cannot be read, or standard input is closed.
     """
     from t2t_keras.data.lines import decode_line, read_lines
 
     if path != "-":
         yield from read_lines(path, strict=False)
         return
-    # Not by sys.stdin: at its end Python would wait for whoever reads there, and abort.
+    # Not sys.stdin: at exit, Python would wait for a thread that reads it, and abort.
     with open(_standard_input(), "rb", closefd=False) as file:
         for number, line in enumerate(file, 1):
-            yield decode_line(line, name_of(path), number, strict=False)
+            yield decode_line(line, input_name(path), number, strict=False)
 
 
 def check_output(path: str) -> None:
-    """Finds out before the work whether its results can be written.
+    """Checks that an output can be written, before the work starts.
 
     Args:
-        path: As of `open_output`.
+        path: Output path, as for `open_output`.
 
     Raises:
-        UserError: If they cannot be.
+        UserError: If it cannot be written to.
     """
     if path not in _STANDARD_OUTPUT:
         writable_file(path)
@@ -177,11 +178,11 @@ def check_output(path: str) -> None:
 
 @contextlib.contextmanager
 def open_output(path: str) -> Iterator[BinaryIO]:
-    """Opens a file to write, which appears when it is complete.
+    """Opens an output file, which appears once it is complete.
 
     Args:
-        path: The file, compressed if it ends in .gz; "-" is standard output, which is
-            never replaced, even if it is a file.
+        path: The file, compressed if its name ends in .gz; "-" is standard output,
+            which is written to directly, even if it is a file.
 
     Raises:
         UserError: If it cannot be written to.
@@ -199,12 +200,12 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 
 
 def _standard_input() -> int:
-    """Returns its descriptor."""
+    """Returns the descriptor of standard input, or raises if it is closed."""
     if _access(0) == os.O_WRONLY:
-        raise UserError("Standard input is closed: give --input=FILE.")
+        raise UserError("Standard input is closed: use --input=FILE.")
     return 0
 
 
 def _access(descriptor: int) -> int:
-    """Returns O_RDONLY, O_WRONLY or O_RDWR, by which a descriptor was opened."""
+    """Returns the access mode of a descriptor: O_RDONLY, O_WRONLY or O_RDWR."""
     return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE

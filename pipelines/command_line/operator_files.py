@@ -1,7 +1,7 @@
-"""What t2t-serve serves, and how: by flags, or by TensorFlow Serving's text files.
+"""Models and settings of t2t-serve, from flags or TensorFlow Serving's text files.
 
-Each function reads what the flags say, and raises a `UserError` that names the flag or
-the file if it cannot be used.
+Each function reads flags, and raises a `UserError` that names the flag or the file if
+its value cannot be used.
 """
 
 from collections.abc import Callable
@@ -86,25 +86,25 @@ flags.DEFINE_bool(
 def read_models(
     report: Callable[[str], None],
 ) -> "tuple[ModelServerConfig, ConfigFile | None]":
-    """Returns what to serve, and the file that says so, if there is one."""
+    """Returns the models to serve, and their config file if there is one."""
     from t2t_keras.server.config_file import ConfigFile
     from t2t_keras.server.model_config import one_model
 
     if bool(FLAGS.model_base_path) == bool(FLAGS.model_config_file):
-        raise UserError("Either --model_base_path or --model_config_file is given.")
+        raise UserError("Give either --model_base_path or --model_config_file.")
     if FLAGS.model_base_path:
         path = Path(FLAGS.model_base_path)
         with user_path(path, "read"):
             is_directory = path.is_dir()
         if not is_directory:
-            raise UserError(f"There is no directory {path} (--model_base_path).")
+            raise UserError(f"--model_base_path: there is no directory {path}.")
         return one_model(FLAGS.model_name, FLAGS.model_base_path), None
     file = ConfigFile(FLAGS.model_config_file, report)
     return file.config, file
 
 
 def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
-    """Returns the arguments of `Batcher` that flags or a file give."""
+    """Returns the arguments of `Batcher`, from flags or --batching_parameters_file."""
     from t2t_keras.server.operator_config import read_batching
 
     names = (
@@ -115,12 +115,16 @@ def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
     if not FLAGS.batching_parameters_file:
         return chosen
     if FLAGS.enable_batching is False:
-        raise UserError("--batching_parameters_file needs --enable_batching.")
-    found, ignored = read_batching(FLAGS.batching_parameters_file)
-    twice = [name for name in found if FLAGS[name].present]
-    if twice:
         raise UserError(
-            f"{FLAGS.batching_parameters_file} and flags both give {twice}."
+            "--batching_parameters_file needs --enable_batching. Received: "
+            "--noenable_batching"
+        )
+    found, ignored = read_batching(FLAGS.batching_parameters_file)
+    duplicates = [name for name in found if FLAGS[name].present]
+    if duplicates:
+        raise UserError(
+            f"Set in {FLAGS.batching_parameters_file} and by flags: "
+            f"{', '.join(duplicates)}. Remove one of the two."
         )
     for name in ignored:
         report(f"{FLAGS.batching_parameters_file}: {name} is ignored.")
@@ -128,7 +132,7 @@ def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
 
 
 def metrics_path() -> str | None:
-    """Returns where metrics are over REST, or None for nowhere."""
+    """Returns the REST path of the metrics, or None if they are disabled."""
     from t2t_keras.server.operator_config import read_metrics_path
     from t2t_keras.server.prometheus import PATH
 
@@ -138,13 +142,15 @@ def metrics_path() -> str | None:
 
 
 def grpc_tls(report: Callable[[str], None]) -> "ServerTls | None":
-    """Returns how gRPC alone is encrypted, or None if it is not."""
+    """Returns the TLS settings for gRPC only, or None without --ssl_config_file."""
     from t2t_keras.server.operator_config import read_ssl
 
     if FLAGS.use_alts_credentials:
-        raise UserError("--use_alts_credentials is not supported.")
+        raise UserError("--use_alts_credentials is not supported. Remove it.")
     if not FLAGS.ssl_config_file:
         return None
     if FLAGS.rest_api_port:
-        report("--ssl_config_file encrypts gRPC alone; --tls_certificate, REST too.")
+        report(
+            "--ssl_config_file encrypts gRPC only; --tls_certificate encrypts REST too."
+        )
     return read_ssl(FLAGS.ssl_config_file)

@@ -1,4 +1,4 @@
-"""What has become of a stage's lines: counted, and told of at its end."""
+"""Counts input lines by status and reports problems at the end of a stage."""
 
 import collections
 from collections.abc import Collection, Container, Iterable, Sequence
@@ -19,91 +19,91 @@ class Outcomes:
     """Counts lines by their status.
 
     Args:
-        name: Where the lines are from.
-        done: What the stage does with lines, such as "translated".
-        longest: The greatest length, as in "1,024 tokens".
+        name: Name of the input, for messages.
+        done: Past participle for what the stage does with a line, such as "translated".
+        max_length: Maximum input length, such as "1,024 tokens".
 
     Attributes:
-        counts: How many lines have each status.
+        counts: Number of lines with each status.
     """
 
-    def __init__(self, name: str, done: str, longest: str) -> None:
+    def __init__(self, name: str, done: str, max_length: str) -> None:
         self._name = name
         self._done = done
-        self._longest = longest
+        self._max_length = max_length
         self._number = 0
         self._first: dict[str, list[int]] = collections.defaultdict(list)
         self.counts: collections.Counter[str] = collections.Counter()
 
     def add(self, statuses: Iterable[str]) -> None:
-        """Takes note of the next lines."""
+        """Adds the statuses of the next lines."""
         for status in statuses:
             self._number += 1
             self.counts[status] += 1
             if self.counts[status] <= _LISTED:
                 self._first[status].append(self._number)
 
-    def tell(self, told: Container[str] = ()) -> int:
-        """Reports the lines with which there was something the matter.
+    def report(self, reported: Container[str] = ()) -> int:
+        """Reports truncated lines and lines that were not processed.
 
         Args:
-            told: Statuses that have been told of already. Default none.
+            reported: Statuses that have been reported already. Default: none.
 
         Returns:
-            The exit status: that of a failure if the model is broken, that of a mistake
-            in the input if there was one, or 0.
+            The exit status: `EXIT_FAILURE` if the model is broken, `EXIT_USAGE` if the
+            input has errors, otherwise 0.
         """
         exits = {0}
         for status, count in sorted(self.counts.items()):
-            if status not in told:
-                self._tell(status, count)
+            if status not in reported:
+                self._report(status, count)
             exits.add(_EXITS.get(status, 0))
-        return worst(exits)
+        return worst_status(exits)
 
-    def _tell(self, status: str, count: int) -> None:
+    def _report(self, status: str, count: int) -> None:
         first = self._first[status]
-        undone = f"Not {self._done}: {_listed(first, count)}."
+        not_done = f"Not {self._done}: {_listed(first, count)}."
         if status == states.TOO_LONG:
             lines = counted(count, "line was", "lines were")
             stage.report(
-                f"{lines} longer than {self._longest} and {self._done} up to there."
+                f"{lines} longer than {self._max_length}: cut and {self._done}."
             )
         elif status == states.INVALID:
-            _tell_invalid(self._name, first, count, f"not {self._done}")
+            _report_invalid(self._name, first, count, f"not {self._done}")
         elif status == states.MODEL_ERROR:
-            stage.report(f"error: {states.BROKEN_MODEL} {undone}")
+            stage.report(f"error: {states.BROKEN_MODEL} {not_done}")
         elif status == states.NOT_FOUND:
             stage.report(
-                "error: No output obeys --min_length, --no_repeat_ngram and the limits "
-                f"of its length together. {undone}"
+                "error: No output satisfies --min_length, --no_repeat_ngram and the "
+                f"length limits at the same time. {not_done}"
             )
         elif status not in (states.OK, states.EMPTY):
             lines = counted(count, "line has", "lines have")
-            stage.report(f"{lines} the status {status}.")
+            stage.report(f"{lines} status {status}.")
 
 
-def _tell_invalid(name: str, first: Sequence[int], count: int, outcome: str) -> None:
-    """Reports lines that are not UTF-8.
+def _report_invalid(name: str, first: Sequence[int], count: int, outcome: str) -> None:
+    """Reports lines that are not valid UTF-8.
 
     Args:
-        name: Where they are from.
-        first: Their numbers, of the first ones at least.
-        count: How many there are.
-        outcome: What has become of them.
+        name: Name of the file.
+        first: Numbers of the first such lines.
+        count: Number of such lines.
+        outcome: What the stage did with them.
     """
     for line in first[:_LISTED]:
         stage.report(f"error: {name}:{line}: invalid UTF-8: {outcome}.")
     if count > _LISTED:
-        stage.report(f"error: {name}: {count:,} lines in all are invalid UTF-8.")
+        stage.report(f"error: {name}: {count:,} lines in total are invalid UTF-8.")
 
 
-def tell_invalid_lines(name: str, lines: Sequence[str], outcome: str) -> int:
-    """Reports those of some lines that were not UTF-8 when they were read.
+def report_invalid_lines(name: str, lines: Sequence[str], outcome: str) -> int:
+    """Reports the lines of a file that are not valid UTF-8.
 
     Args:
-        name: Where they are from.
-        lines: As of `read_lines`.
-        outcome: What becomes of such a line.
+        name: Name of the file.
+        lines: Its lines, as returned by `read_lines`.
+        outcome: What the stage does with such a line.
 
     Returns:
         The exit status.
@@ -111,13 +111,13 @@ def tell_invalid_lines(name: str, lines: Sequence[str], outcome: str) -> int:
     from t2t_keras.data.lines import is_text
 
     invalid = [number for number, line in enumerate(lines, 1) if not is_text(line)]
-    _tell_invalid(name, invalid, len(invalid), outcome)
+    _report_invalid(name, invalid, len(invalid), outcome)
     return stage.EXIT_USAGE if invalid else 0
 
 
-def worst(exits: Collection[int]) -> int:
-    """Returns the exit status of a stage with which several things were the matter."""
-    # A failure, such as a broken model's, is worse than a mistake in the input.
+def worst_status(exits: Collection[int]) -> int:
+    """Returns the exit status of a stage that had several problems."""
+    # A failure, such as a broken model, is worse than an error in the input.
     return stage.EXIT_FAILURE if stage.EXIT_FAILURE in exits else max(exits)
 
 

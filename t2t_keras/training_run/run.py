@@ -124,7 +124,7 @@ class TrainingRun:
             if self._is_chief:
                 stack.enter_context(self._model_dir.lock())
                 newest = self._enter_model_dir()
-            interrupted = stack.enter_context(interrupts.asked_to_stop())
+            interrupted = stack.enter_context(interrupts.stop_requested())
             stack.callback(reporter.close)
             state = initial_state(
                 trainer,

@@ -1,4 +1,4 @@
-"""Each line in has its line out, whatever is wrong with it or with the model."""
+"""Every input line has an output line, even with invalid input or a broken model."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ BROKEN = "error: The model is broken: it computes numbers that are not finite. "
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A model of a few steps, the same broken, and files of lines good and bad."""
+    """A trained model, a broken copy of it, and files with valid and invalid lines."""
     work = tmp_path_factory.mktemp("work")
     command.prepare_words(work, train=60)
     sizes = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
@@ -43,7 +43,7 @@ def work(tmp_path_factory):
     return work
 
 
-def test_translate_goes_on_after_an_invalid_line(work, tmp_path):
+def test_translate_skips_invalid_lines_and_continues(work, tmp_path):
     model = f"--model_dir={work}/model"
     typed = command.stage("translate", model, status=2, stdin=SOURCE)
     lines = typed.stdout.split("\n")
@@ -68,7 +68,7 @@ def test_translate_goes_on_after_an_invalid_line(work, tmp_path):
     ]
     hypotheses = [entry["hypotheses"][0] for entry in entries]
     assert [one["text"] for one in hypotheses] == lines[:5]
-    # What was not searched for has no score, rather than that of certainty.
+    # Lines that were not translated have no score, rather than 0 (probability 1).
     is_scored = [True, False, False, True, True]
     assert [one["score"] is not None for one in hypotheses] == is_scored
     for flags, column in ((["--n_best=2"], 1), (["--print_scores"], 0)):
@@ -79,13 +79,13 @@ def test_translate_goes_on_after_an_invalid_line(work, tmp_path):
         assert [row[column] for row in empty] == ["", ""]
         assert all(float(row[column]) < 0 for row in rows if row[-1])
     many = b"\xff\n" * 30 + b"red\n"
-    told = command.stage("translate", model, status=2, stdin=many)
-    assert told.stdout.count("\n") == 31
-    assert told.stderr.count(": not translated.") == 10
-    assert "30 lines in all are invalid UTF-8" in told.stderr
+    done = command.stage("translate", model, status=2, stdin=many)
+    assert done.stdout.count("\n") == 31
+    assert done.stderr.count(": not translated.") == 10
+    assert "30 lines in total are invalid UTF-8" in done.stderr
 
 
-def test_score_has_a_line_for_each_pair(work):
+def test_score_writes_one_line_per_pair(work):
     model = f"--model_dir={work}/model"
     files = [f"--input={work}/source", f"--translations={work}/target"]
     done = command.stage("score", model, *files, status=2)
@@ -98,11 +98,11 @@ def test_score_has_a_line_for_each_pair(work):
     assert f"error: {work}/target:5: invalid UTF-8: not scored.\n" in done.stderr
 
 
-def test_evaluate_goes_on_after_invalid_lines(work):
+def test_evaluate_continues_after_invalid_lines(work):
     files = [f"--source={work}/source", f"--reference={work}/target"]
     done = command.stage("evaluate", f"--model_dir={work}/model", *files, status=2)
     assert f"error: {work}/source:2: invalid UTF-8: not translated." in done.stderr
-    assert f"error: {work}/target:5: invalid UTF-8: compared with" in done.stderr
+    assert f"error: {work}/target:5: invalid UTF-8: scored with" in done.stderr
     written = (work / "model" / "hypotheses.file.source.txt").read_text().split("\n")
     assert len(written) == 6
     assert written[1] == ""
@@ -113,39 +113,39 @@ def test_evaluate_goes_on_after_invalid_lines(work):
     }
     files = [f"--hypothesis={work}/source", f"--reference={work}/target"]
     done = command.stage("evaluate", *files, f"--baseline={work}/target", status=2)
-    assert f"error: {work}/source:2: invalid UTF-8: compared with" in done.stderr
+    assert f"error: {work}/source:2: invalid UTF-8: scored with" in done.stderr
     assert "bleu" in done.stdout
 
 
-def test_long_lines_are_cut_wherever_they_come(work):
+def test_every_stage_cuts_and_reports_long_lines(work):
     model = f"--model_dir={work}/model"
     files = [f"--input={work}/long", f"--translations={work}/long"]
     done = command.stage("score", model, *files)
     first, second, _ = (line.split("\t") for line in done.stdout.splitlines())
     assert (len(first[1].split()), first[2]) == (1024, "too_long")
     assert len(second) == 2
-    cut = "1 line was longer than 1,024 tokens and "
-    assert cut + "scored up to there.\n" in done.stderr
+    cut = "1 line was longer than 1,024 tokens: cut and "
+    assert cut + "scored.\n" in done.stderr
     files = [f"--source={work}/long", f"--reference={work}/long"]
     done = command.stage("evaluate", model, *files, "--max_output_tokens=9")
-    assert cut + "translated up to there.\n" in done.stderr
-    assert cut + "counted in the perplexity up to there.\n" in done.stderr
+    assert cut + "translated.\n" in done.stderr
+    assert cut + "counted in the perplexity.\n" in done.stderr
     record = json.loads((work / "model" / "scores.file.long.json").read_text())
     assert record["statuses"]["perplexity"] == {"ok": 2, "too_long": 1}
     assert 1024 < record["perplexity"]["tokens"] < 1100
-    # Words of what was scored, not of the line.
+    # Only the words of the scored part.
     assert record["perplexity"]["words"] < 1100
     prefixed = [f"--input={work}/prefixed", "--with_prefix", "--beam_size=1"]
     done = command.stage("translate", model, *prefixed, "--output_format=json")
     entries = [json.loads(line) for line in done.stdout.splitlines()]
     assert [entry["status"] for entry in entries] == ["too_long", "ok"]
     assert len(entries[0]["hypotheses"][0]["tokens"]) in (1024, 1025)
-    assert cut + "translated up to there.\n" in done.stderr
+    assert cut + "translated.\n" in done.stderr
 
 
-def test_a_broken_model_costs_no_line(work):
+def test_broken_model_still_writes_one_line_per_input(work):
     model = [f"--model_dir={work}/broken", f"--input={work}/whole"]
-    told = f"{BROKEN}Not translated: lines 1, 3.\n"
+    message = f"{BROKEN}Not translated: lines 1, 3.\n"
     for flags, output in (
         ([], "\n\n\n"),
         (["--n_best=2"], "1\t\t\n2\t\t\n3\t\t\n"),
@@ -154,7 +154,7 @@ def test_a_broken_model_costs_no_line(work):
     ):
         done = command.stage("translate", *model, *flags, status=1)
         assert done.stdout == output
-        assert done.stderr == told
+        assert done.stderr == message
     shown = command.stage("translate", *model, "--output_format=json", status=1).stdout
     entries = [json.loads(line) for line in shown.splitlines()]
     assert [entry["status"] for entry in entries] == [
@@ -168,7 +168,7 @@ def test_a_broken_model_costs_no_line(work):
     assert f"{BROKEN}Not scored: lines 1, 3.\n" in done.stderr
 
 
-def test_a_broken_model_is_evaluated_and_not_exported(work, tmp_path):
+def test_broken_model_is_evaluated_but_not_exported(work, tmp_path):
     model = f"--model_dir={work}/broken"
     files = [f"--source={work}/whole", f"--reference={work}/whole"]
     done = command.stage("evaluate", model, *files, status=1)
@@ -180,7 +180,7 @@ def test_a_broken_model_is_evaluated_and_not_exported(work, tmp_path):
     assert "NaN" not in record
     assert json.loads(record)["perplexity"]["per_token"] is None
     done = command.stage("export", model, f"--export_dir={tmp_path}/base", status=1)
-    assert "the model is broken, and is not exported" in done.stderr
+    assert "the model is broken and was not exported" in done.stderr
     assert not list(tmp_path.iterdir())
     drawn = [f"--output_dir={tmp_path}/drawn", "--source_text=red"]
     for flags in ([], ["--target_text=RED"]):
@@ -189,7 +189,7 @@ def test_a_broken_model_is_evaluated_and_not_exported(work, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_text_that_is_none_is_not_drawn(work, tmp_path):
+def test_visualize_rejects_invalid_utf8(work, tmp_path):
     model = [f"--model_dir={work}/model", f"--output_dir={tmp_path}/drawn"]
     for flags in (
         ["--source_text=\udcff"],
@@ -202,13 +202,13 @@ def test_a_text_that_is_none_is_not_drawn(work, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_lengths_that_cannot_be_had_are_told(work):
+def test_conflicting_length_limits_are_reported(work):
     model = f"--model_dir={work}/model"
     refused = command.stage("translate", model, "--min_length=1100", status=2)
     assert "min_length is at most" in refused.stderr
     arguments = ["--min_length=70", "--beam_size=1", "--output_format=json"]
     done = command.stage("translate", model, *arguments, stdin=b"red\n")
-    assert "--min_length=70 goes before --max_extra_length=50" in done.stderr
+    assert "--min_length=70 takes precedence over --max_extra_length=50" in done.stderr
     assert len(json.loads(done.stdout)["hypotheses"][0]["tokens"]) >= 70
 
 

@@ -1,4 +1,4 @@
-"""The stage that measures Table 1."""
+"""Tests of t2t-complexity, which measures the layers of Table 1."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ LAYER_ROWS = {
 }
 
 
-def test_times_stand_beside_the_papers_complexities(tmp_path):
+def test_tables_show_measured_times_beside_the_papers_complexities(tmp_path):
     shown = command.stage(
         "complexity",
         f"--output_dir={tmp_path}/new/out",
@@ -53,13 +53,13 @@ def test_times_stand_beside_the_papers_complexities(tmp_path):
     ("arguments", "message"),
     [
         ([], "--output_dir must be given"),
-        (["--lengths=64,32", "--output_dir=x"], "--lengths are at least 2, each"),
+        (["--lengths=64,32", "--output_dir=x"], "--lengths must be at least 2 numbers"),
         (["--sizes=8,12", "--output_dir=x"], "multiples of 8. Received: 12"),
-        (["--sizes=8,wide", "--output_dir=x"], "--sizes are positive numbers"),
+        (["--sizes=8,wide", "--output_dir=x"], "--sizes must be positive integers"),
         (["--window=0", "--output_dir=x"], "--window=0"),
     ],
 )
-def test_mistakes_are_found_before_anything_is_written(
+def test_invalid_flags_are_rejected_before_anything_is_written(
     tmp_path, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)

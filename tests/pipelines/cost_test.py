@@ -1,4 +1,4 @@
-"""Training cost, of presets and of a model that was trained."""
+"""Tests of t2t-cost, for presets and for trained models."""
 
 import json
 import re
@@ -8,11 +8,11 @@ import command
 import pytest
 
 
-def test_a_presets_cost_stands_beside_the_papers():
+def test_preset_cost_is_printed_beside_the_papers():
     shown = command.stage("cost", "--preset=base").stdout
     assert "base: 63,045,632 parameters, 100,000 steps, 5e+09 tokens" in shown
     costs = dict(re.findall(r"^\| (.+?) \| ([\d.e+]+) \|", shown, re.MULTILINE))
-    # Six operations for each of 63 million products of matrices and 2.5e9 positions.
+    # 6 FLOPs for each of 63 million weights at each of 2.5e9 positions.
     assert costs == {
         "base": "9.5e+17",
         "the paper's base": "3.3e+18",
@@ -31,11 +31,11 @@ def test_single_flags_override_the_preset():
         for text in (plain, shown)
     )
     assert now == was + more
-    # A batch has 2,048 tokens a side.
+    # A batch has 2,048 tokens per side.
     assert "10 steps, 4.1e+04 tokens" in shown
 
 
-def test_r_drop_costs_twice_as_much():
+def test_r_drop_doubles_the_cost():
     plain, dropped = (
         re.search(r"\| tiny \| ([\d.e+]+) \|", command.stage("cost", *given).stdout)[1]
         for given in (["--preset=tiny"], ["--preset=tiny", "--r_drop=5"])
@@ -43,7 +43,7 @@ def test_r_drop_costs_twice_as_much():
     assert float(dropped) == pytest.approx(2 * float(plain), rel=0.05)
 
 
-def test_a_models_cost_is_that_of_what_it_was_trained_on(tmp_path):
+def test_model_cost_counts_the_steps_and_tokens_of_its_training(tmp_path):
     command.prepare_words(tmp_path, train=100)
     trained = command.stage(
         "train",
@@ -58,10 +58,10 @@ def test_a_models_cost_is_that_of_what_it_was_trained_on(tmp_path):
     train = json.loads((tmp_path / "data" / "manifest.json").read_text())["splits"][
         "train"
     ]
-    # Each sentence has an end besides.
+    # Plus an end token per sentence.
     tokens = 3 * (train["source_tokens"] + train["target_tokens"] + 2 * train["pairs"])
     assert f"parameters, {steps} steps, {tokens:.3g} tokens" in shown
-    # What training had said before it began.
+    # The same figure that training reported at its start.
     flops = re.search(r"FLOPs in all ([\d.e+]+)", trained.stderr)[1]
     assert f"| {tmp_path}/model | {flops} | counted" in shown
     for path in (tmp_path / "model" / "checkpoints").iterdir():
@@ -77,10 +77,10 @@ def test_a_models_cost_is_that_of_what_it_was_trained_on(tmp_path):
         (["--preset=base", "--num_heads=7"], "d_model=512, num_heads=7"),
         (["--mean_length=0"], "--mean_length=0"),
         (["--model_dir=/x", "--d_ff=8", "--mean_length=9"], "--d_ff, --mean_length"),
-        (["--model_dir=/x", "--preset=base"], "it goes without --preset."),
+        (["--model_dir=/x", "--preset=base"], "Remove --preset."),
     ],
 )
-def test_mistakes_are_named(arguments, message):
+def test_invalid_flags_are_named(arguments, message):
     assert message in command.stage("cost", *arguments, status=2).stderr
 
 

@@ -1,4 +1,4 @@
-"""Exit status and messages of a stage: mistakes of the user apart from bugs."""
+"""Exit status and messages of a stage: user errors versus bugs."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def run_stage(work, *arguments):
     )
 
 
-def test_user_error_is_one_line_and_exit_status_2():
+def test_user_error_is_one_line_and_exits_with_2():
     done = run_stage('raise UserError("--d_model is at least 1. Received: 0")')
     assert done.returncode == 2
     assert done.stderr == "error: --d_model is at least 1. Received: 0\n"
@@ -42,12 +42,12 @@ def test_user_error_is_one_line_and_exit_status_2():
         ("{}['a']", "KeyError: 'a'"),
     ],
 )
-def test_bug_is_exit_status_1_with_its_type_and_a_way_to_its_traceback(work, message):
+def test_bug_exits_with_1_and_shows_its_type_and_how_to_get_a_traceback(work, message):
     done = run_stage(work)
     first, second = done.stderr.splitlines()
     assert done.returncode == 1
     assert first.startswith(f"error: {message}")
-    assert second.startswith("--verbosity=1 shows where it happened")
+    assert second.startswith("Run with --verbosity=1 for a traceback")
     traced = run_stage(work, "--verbosity=1")
     assert traced.returncode == 1
     assert "Traceback (most recent call last)" in traced.stderr
@@ -55,7 +55,7 @@ def test_bug_is_exit_status_1_with_its_type_and_a_way_to_its_traceback(work, mes
 
 
 @pytest.mark.parametrize("content", [b"[]", b"null", b"\xff", b"{", b"[" * 100_000])
-def test_damaged_configuration_is_a_mistake_that_names_the_file(content, tmp_path):
+def test_damaged_config_is_a_user_error_that_names_the_file(content, tmp_path):
     config = tmp_path / "config.json"
     config.write_bytes(content)
     done = command.stage("translate", f"--model_dir={tmp_path}", status=2)
@@ -75,7 +75,7 @@ def test_damaged_configuration_is_a_mistake_that_names_the_file(content, tmp_pat
         ("serve", [f"--model_base_path={TOO_LONG}", "--port=0"]),
     ],
 )
-def test_path_that_no_file_can_have_is_a_mistake(name, arguments, tmp_path):
+def test_impossible_path_is_a_user_error(name, arguments, tmp_path):
     command.stage(name, *arguments, status=2)
 
 

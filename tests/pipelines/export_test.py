@@ -1,4 +1,4 @@
-"""The export stage as a process: what it writes, prints and refuses."""
+"""Tests of t2t-export as a process: output files, messages and errors."""
 
 import json
 import sys
@@ -48,16 +48,18 @@ def flags(model_dir):
 
 @pytest.fixture(scope="module")
 def exported(flags, tmp_path_factory):
-    """Returns a directory of one version, and the process that exported it."""
+    """A directory with one exported version, and the process that exported it."""
     base = tmp_path_factory.mktemp("exported") / "base"
     return base, command.stage("export", *flags, f"--export_dir={base}")
 
 
-def test_versions_with_cards_warmup_and_keras_weights(model_dir, flags, exported):
+def test_export_writes_versions_with_cards_warmup_and_keras_weights(
+    model_dir, flags, exported
+):
     base, first = exported
     flags = (*flags, f"--export_dir={base}")
     assert f"Wrote {base}/1: " in first.stdout
-    assert "12 sentences come out as from t2t-translate." in first.stderr
+    assert "Checked 12 sentences: same translations as t2t-translate." in first.stderr
     second = command.stage("export", *flags, "--weights_dtype=bfloat16")
     assert "BLEU " in second.stdout
     assert "with bfloat16 weights: " in second.stdout
@@ -68,7 +70,7 @@ def test_versions_with_cards_warmup_and_keras_weights(model_dir, flags, exported
     assert card["data"]["splits"]["train"]["pairs"] == 60
     assert card["serving"]["weights_dtype"] == "bfloat16"
     assert card["serving"]["beam_size"] == card["serving"]["n_best"] == 2
-    # Not given on the command line: the preset's.
+    # Not given on the command line, so the preset's value.
     assert card["serving"]["length_penalty"] == 1.4
     assert isinstance(card["serving"]["bleu_difference"], float)
     assert set(card["versions"]) >= {"t2t-keras", "tensorflow", "tensorflow-text"}
@@ -91,7 +93,7 @@ def test_versions_with_cards_warmup_and_keras_weights(model_dir, flags, exported
     assert card["scores"]["dev"]["length_penalty"] == 1.4
 
 
-def test_the_baked_in_search_is_that_of_the_flags(model_dir, tmp_path):
+def test_exported_search_uses_the_options_of_the_flags(model_dir, tmp_path):
     flags = ("--beam_size=3", "--length_penalty=1.5", "--max_extra_length=2")
     common = (f"--model_dir={model_dir}", *flags)
     base = f"--export_dir={tmp_path}/base"
@@ -126,10 +128,10 @@ def test_graph_does_not_depend_on_the_environment(
         for base in (exported[0], tmp_path / "other")
     )
     is_equal = here.graph_def == other.graph_def
-    assert is_equal  # Without printing the two graphs.
+    assert is_equal  # pytest would print both graphs.
 
 
-def test_what_it_refuses_leaves_nothing_behind(model_dir, tmp_path):
+def test_rejected_export_leaves_nothing_behind(model_dir, tmp_path):
     base = tmp_path / "base"
     (base / "3").mkdir(parents=True)
     flags = (f"--model_dir={model_dir}", f"--export_dir={base}")

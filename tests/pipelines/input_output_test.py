@@ -1,4 +1,4 @@
-"""Standard streams that are closed or full, and what is written then."""
+"""Tests of closed or full standard streams."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 _STAGE = """
 import sys, types
-sys.modules["tensorflow"] = types.ModuleType("tensorflow")  # Takes seconds to load.
+sys.modules["tensorflow"] = types.ModuleType("tensorflow")  # Saves seconds.
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.command_line import input_output
 def main(arguments):
@@ -18,18 +18,18 @@ def main(arguments):
         if arguments:
             with input_output.open_output(*arguments) as output:
                 output.write(b"a result\\n")
-                output.flush()  # As a stage does that is awaited.
+                output.flush()  # As stages with interactive input do.
         else:
             print("a result")
 stage.run(main, "__main__", takes_arguments=True)
 """
-CLOSED = "error: Standard output is closed: send it to a file or to /dev/null.\n"
+CLOSED = "error: Standard output is closed: redirect it to a file or to /dev/null.\n"
 FULL = "error: {} cannot be written to: No space left on device.\n"
 MESSAGE = "a message\n"
 
 
 def run(directory, redirections, *arguments, unbuffered=""):
-    """Runs the stage by a shell that redirects its streams; returns the process."""
+    """Runs the stage in a shell that redirects its streams. Returns the process."""
     return subprocess.run(
         [
             *("sh", "-c", f'exec "$@" {redirections}', "sh"),
@@ -64,25 +64,25 @@ def run(directory, redirections, *arguments, unbuffered=""):
         ("<&- >&- 2>&-", ["file"], 0, "", ""),
     ],
 )
-def test_closed_streams_lose_no_result_and_reach_no_file(
+def test_closed_streams_lose_no_result_and_overwrite_no_file(
     redirections, arguments, status, output, messages, tmp_path
 ):
     process = run(tmp_path, redirections, *arguments)
     found = (process.returncode, process.stdout, process.stderr)
     assert found == (status, output, messages)
-    # A file that had a standard stream's descriptor would hold what was printed.
+    # A file that got the descriptor of a closed stream would contain the output.
     files = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert files.pop("opened", "") == ""
     assert files == ({"file": "a result\n"} if arguments == ["file"] else {})
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_error_of_writing_names_what_cannot_be_written(unbuffered, tmp_path):
+def test_write_errors_name_the_output(unbuffered, tmp_path):
     for arguments in ([], ["-"]):
         process = run(tmp_path, ">/dev/full", *arguments, unbuffered=unbuffered)
         expected = MESSAGE + FULL.format("Standard output")
         assert (process.returncode, process.stderr) == (1, expected)
-    # A limit of the size of files, as a full disk cannot be had.
+    # A file size limit stands in for a full disk.
     limited = [
         *("sh", "-c", 'ulimit -f 1; exec "$@"', "sh"),
         *(sys.executable, "-c", _STAGE.replace("a result", "a" * 2000), "out"),
@@ -94,7 +94,7 @@ def test_an_error_of_writing_names_what_cannot_be_written(unbuffered, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["opened"]
 
 
-def test_output_to_a_file_of_the_shell_is_appended(tmp_path):
+def test_output_is_appended_to_a_file_that_the_shell_redirects_to(tmp_path):
     (tmp_path / "log").write_text("before\n")
     assert run(tmp_path, ">>log", "/dev/stdout").returncode == 0
     assert (tmp_path / "log").read_text() == "before\na result\n"

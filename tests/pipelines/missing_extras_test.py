@@ -1,4 +1,4 @@
-"""Stages whose optional packages are missing say which extra installs them."""
+"""Stages name the extra that installs a missing optional package."""
 
 import sys
 

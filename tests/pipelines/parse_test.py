@@ -1,4 +1,4 @@
-"""A parser as a user runs it: trained on trees, it brackets sentences and is scored."""
+"""Tests of t2t-parse: a parser is trained on trees, run and scored."""
 
 import gzip
 import json
@@ -25,13 +25,13 @@ TREES = """
 """
 MODEL = ["--num_layers=2", "--d_model=64", "--d_ff=64", "--num_heads=2", "--pre_norm"]
 MODEL += ["--batch_tokens=256", "--learning_rate=0.4", "--warmup_steps=50"]
-# It is to know its few trees by heart.
+# The parser must memorize its few trees.
 MODEL += ["--dropout=0", "--label_smoothing=0", "--train_steps=300"]
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """Trees, prepared in a folder and in a file, and a parser that knows them."""
+    """Trees in a folder and in a file, and a parser that has memorized them."""
     work = tmp_path_factory.mktemp("work")
     (work / "trees").mkdir()
     (work / "trees" / "all.mrg.gz").write_bytes(gzip.compress(TREES.encode()))
@@ -52,7 +52,7 @@ def work(tmp_path_factory):
     return work
 
 
-def test_trees_are_parsed_again_scored_and_kept(work):
+def test_sentences_of_gold_trees_are_parsed_scored_and_saved(work):
     target = (work / "data" / "dev.target.txt").read_text().splitlines()
     assert target[1] == "(S (NP XX XX )NP (VP XX )VP XX )S"
     done = command.stage("parse", f"--model_dir={work}/model", f"--trees={work}/trees")
@@ -63,7 +63,7 @@ def test_trees_are_parsed_again_scored_and_kept(work):
     assert "repaired" not in done.stderr
     parsed = work / "model" / "parsed.trees.trees"
     assert f"Wrote the trees: {parsed}" in done.stderr
-    # With the tags of the annotator, by which evalb tells punctuation.
+    # With the gold tags, by which evalb recognizes punctuation.
     first = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (NNP Tom))) (. .)))\n"
     assert parsed.read_text().startswith(first)
     gold = [simplify(tree) for tree in read_trees(work / "dev.mrg")]
@@ -72,18 +72,18 @@ def test_trees_are_parsed_again_scored_and_kept(work):
     assert record["score"]["f1"] == 100
     assert record["score"]["sentences"] == 5
     assert record["weights"] == ["weights-00000300.npz"]
-    # The paper's search.
+    # The paper's search options.
     assert record["beam_size"] == 21
     assert record["length_penalty"] == 0.3
     assert record["max_extra_length"] == 300
-    # Another's trees are scored by the same rules.
+    # The trees of another parser are scored by the same rules.
     flat = work / "flat.trees"
     flat.write_text(re.sub(r"\(NP((?: \(\w+ \w+\))+)\)", r"\1", parsed.read_text()))
     shown = command.stage("parse", f"--parsed={flat}", f"--trees={work}/dev.mrg").stdout
     assert "precision 100.00  recall 58.82  exact 20.00" in shown
 
 
-def test_each_line_gets_its_tree(work):
+def test_each_input_line_has_an_output_line(work):
     lines = ["the dog slept .", "", "I saw (Tom) at home", " \t", "über \u2028 x !"]
     expected = ["the dog slept .", "", "I saw -LRB-Tom-RRB- at home", "", "über x !"]
     shown = command.stage(
@@ -98,7 +98,7 @@ def test_each_line_gets_its_tree(work):
         assert (" ".join(next(trees).words()) if line else "") == words
 
 
-def test_a_line_without_tree_is_empty_and_told_of(work):
+def test_line_that_cannot_be_parsed_is_empty_and_reported(work):
     lines = b"the dog slept .\nthe d\xffog slept .\nTom slept .\n"
     done = command.stage("parse", f"--model_dir={work}/model", stdin=lines, status=2)
     assert [bool(line) for line in done.stdout.split("\n")] == [
@@ -118,13 +118,13 @@ def test_a_line_without_tree_is_empty_and_told_of(work):
     assert done.stdout == "\n\n"
     assert "The model is broken" in done.stderr
     done = command.stage("parse", model, f"--trees={work}/dev.mrg", status=1)
-    # A flat tree stands for each.
+    # A flat tree takes the place of each.
     assert "exact 0.00" in done.stdout
     found = list(read_trees(work / "broken" / "parsed.dev.trees"))
     assert len(found) == 5
 
 
-def test_what_breaks_off_becomes_a_tree_all_the_same(work):
+def test_truncated_output_is_repaired_to_a_tree(work):
     source, output = work / "source.txt", work / "output.gz"
     source.write_text("the cat saw Tom .\nI saw a dog at home !\n")
     done = command.stage(
@@ -136,7 +136,7 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
         "--beam_size=2",
     )
     assert done.stdout == ""
-    assert "2 trees were malformed, and repaired." in done.stderr
+    assert "2 trees were malformed and had to be repaired." in done.stderr
     found = [" ".join(tree.words()) for tree in read_trees(output)]
     assert found == source.read_text().splitlines()
 
@@ -144,10 +144,10 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Either --model_dir, or --parsed and --trees must be given."),
+        ([], "Give either --model_dir, or --parsed and --trees."),
         (
             ["--model_dir={0}/model", "--parsed={0}/dev.mrg"],
-            "Either --model_dir, or --parsed and --trees must be given.",
+            "Give either --model_dir, or --parsed and --trees.",
         ),
         (
             ["--model_dir={0}/model", "--trees={0}/dev.mrg,{0}/open"],
@@ -155,7 +155,7 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
         ),
         (
             ["--model_dir={0}/model", "--trees={0}/traces"],
-            "error: There is no tree with words in {0}/traces.",
+            "error: No tree with words found in {0}/traces.",
         ),
         (
             ["--parsed={0}/other", "--trees={0}/dev.mrg"],
@@ -164,15 +164,15 @@ def test_what_breaks_off_becomes_a_tree_all_the_same(work):
         (["--model_dir={0}/no"], "{0}/no holds no model"),
         (
             ["--model_dir={0}/model", "--trees={0}/dev.mrg", "--input={0}/dev.mrg"],
-            "Either --input or --trees",
+            "Give either --input or --trees",
         ),
         (
             ["--model_dir={0}/translator"],
-            "{0}/translator is no parser: it was trained on --corpus=text",
+            "{0}/translator is not a parser: it was trained on --corpus=text",
         ),
     ],
 )
-def test_mistakes_are_named(work, arguments, message):
+def test_user_errors_are_named(work, arguments, message):
     (work / "open").write_text("(S (X a))\n(S (X a)\n")
     (work / "traces").write_text("( (S (NP (-NONE- *))) )\n")
     (work / "other").write_text(TREES.replace("(NN dog)", "(NN god)"))
@@ -202,7 +202,7 @@ def test_mistakes_are_named(work, arguments, message):
         ),
     ],
 )
-def test_nothing_is_prepared_from_mistakes(tmp_path, arguments, message):
+def test_prepare_rejects_invalid_trees_and_writes_nothing(tmp_path, arguments, message):
     (tmp_path / "bad.mrg").write_text("(S (X a))\n(S (X a)))\n")
     refused = command.stage(
         "prepare",

@@ -1,4 +1,4 @@
-"""`t2t-prepare` as a user runs it: exit status, messages, and what it leaves."""
+"""Tests of t2t-prepare as a process: exit status, messages and output files."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DE = ["ein Haus", "zwei Häuser", "drei kleine Häuser", "leer"] * 5
 
 @pytest.fixture(scope="module")
 def work_dir(tmp_path_factory):
-    """Write the files that the commands read."""
+    """A directory with the input files of the commands."""
     path = tmp_path_factory.mktemp("work")
     (path / "train.en").write_text("\n".join(EN) + "\n", encoding="utf-8")
     (path / "train.de").write_text("\n".join(DE) + "\n", encoding="utf-8")
@@ -37,14 +37,14 @@ def text_flags(work_dir, target, data_dir):
     ]
 
 
-def test_success(work_dir):
+def test_prepare_writes_data_and_reports_what_it_removed(work_dir):
     result = command.stage(
         "prepare",
         *text_flags(work_dir, "train.de", "new/data"),
         f"--dev_source={work_dir}/train.en",
         f"--dev_target={work_dir}/train.de",
     )
-    # Standard output is for results alone, and this stage's are files.
+    # Standard output is for results only, and the results of this stage are files.
     assert result.stdout == ""
     assert "train: kept 15 pairs" in result.stderr
     assert "removed 5 empty, 0 too long, 0 length ratio" in result.stderr
@@ -52,20 +52,20 @@ def test_success(work_dir):
     assert manifest["splits"]["train"]["pairs"] == 15
     assert manifest["splits"]["dev"]["removed"]["empty"] == 5
     assert manifest["source_vocab_size"] == 60
-    # What the corpus was, so that it can be opened again.
+    # The arguments of the corpus, so that it can be opened again.
     assert manifest["corpus_arguments"]["sources"]["train"] == [f"{work_dir}/train.en"]
     assert manifest["vocabulary_fingerprint"] in result.stderr
     assert manifest["normalization"] == {"source": "nmt_nfkc", "target": "identity"}
-    # Its own training text as dev text, which happens to people by mistake.
+    # The training text was given as dev text too, a common mistake.
     assert manifest["splits"]["dev"]["in_train"] == {"pairs": 15, "sources": 15}
     assert "dev: of 15 pairs, 15 also occur in train" in result.stderr
-    # SentencePiece's own notes would come whenever the vocabulary is loaded.
+    # SentencePiece's own log messages are suppressed.
     assert "LOG" not in result.stderr
     assert [path.name for path in (work_dir / "new").iterdir()] == ["data"]
 
 
-# By a shell, which is what connects pipes.
-_AT_ONCE = """
+# A shell script, for the pipes.
+_CONCURRENT_RUNS = """
 prepare() { "$0" -m t2t_keras.pipelines.prepare --corpus=text --vocab_size=500 "$@"; }
 prepare --train_source="$1" --train_target="$2" --data_dir=data 2> 1.log & first=$!
 prepare --train_source="$1" --train_target="$2" --data_dir=data --subword=unigram \
@@ -77,22 +77,22 @@ wait $second; echo $?
 """
 
 
-def test_one_of_two_at_once_wins_whole_and_pipes_are_read_like_files(
+def test_one_of_two_concurrent_runs_wins_and_pipes_are_read_like_files(
     work_dir, tmp_path
 ):
     files = [f"{work_dir}/train.{language}" for language in ("en", "de")]
     done = subprocess.run(
-        ["bash", "-c", _AT_ONCE, sys.executable, *files],
+        ["bash", "-c", _CONCURRENT_RUNS, sys.executable, *files],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=command.PATIENCE,
     )
-    of_pipes, *at_once = map(int, done.stdout.split())
+    pipes_status, *concurrent = map(int, done.stdout.split())
     logs = [(tmp_path / f"{number}.log").read_text() for number in (1, 2, 3)]
-    assert sorted(at_once) == [0, 2], logs
-    won = at_once.index(0)
+    assert sorted(concurrent) == [0, 2], logs
+    won = concurrent.index(0)
     assert re.search(
         "error: (.*/data is not an empty directory|Another t2t-prepare is writing)",
         logs[1 - won],
@@ -102,7 +102,7 @@ def test_one_of_two_at_once_wins_whole_and_pipes_are_read_like_files(
     assert data.manifest["subword"] == data.tokenizers.source.subword == kind
     assert len(data.examples("train")) == 15
 
-    assert of_pipes == 0, logs[2]
+    assert pipes_status == 0, logs[2]
     assert len(PreparedData(tmp_path / "pipes").examples("train")) == 15
     assert "The source text yields only" in logs[2]
     assert "The target text yields only" in logs[2]
@@ -129,11 +129,11 @@ def test_one_of_two_at_once_wins_whole_and_pipes_are_read_like_files(
         (["train.de", "full"], "error: {}/full is not an empty directory"),
         (
             ["train.de", "new6", "--vocabulary_from=x", "--source_normalization=nfkc"],
-            "error: --source_normalization goes without --vocabulary_from",
+            "error: --source_normalization cannot be combined with",
         ),
     ],
 )
-def test_mistakes_are_told_in_a_message_and_leave_nothing(work_dir, arguments, message):
+def test_user_errors_print_a_message_and_leave_nothing(work_dir, arguments, message):
     before = sorted(work_dir.rglob("*"))
     target, data_dir, *others = arguments
     line = [*text_flags(work_dir, target, data_dir), *others]

@@ -1,4 +1,4 @@
-"""The recipes of docs/reproduce.md, line by line, at toy size."""
+"""Runs the recipes of docs/reproduce.md line by line at toy size."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduce.md"
-# What makes each stage small; all else stands on the page.
+# Flags that make each stage small. All other flags are those of the page.
 TOY = {
     "prepare": ["--vocab_size=120"],
     "train": [
@@ -27,7 +27,7 @@ TOY = {
 
 
 def recipe(title):
-    """Returns the name and the arguments of each command of a section."""
+    """Returns the name and the arguments of each command in a section."""
     section = re.split(r"^#+ ", PAGE.read_text(), flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{title}\n"))
     (block,) = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -37,8 +37,8 @@ def recipe(title):
     ]
 
 
-def wmt14(data_dir, lang):
-    """Writes a small wmt14_translate as tensorflow-datasets keeps it."""
+def write_wmt14(data_dir, lang):
+    """Writes a small wmt14_translate in the format of tensorflow-datasets."""
 
     def examples(split, number):
         return [
@@ -70,14 +70,12 @@ def wmt14(data_dir, lang):
     ("lang", "sections"),
     [
         ("de", ["English to German, base", "English to German, big"]),
-        # Its big model differs in the preset alone.
+        # The big model differs only in the preset.
         pytest.param("fr", ["English to French, base"], marks=pytest.mark.long),
     ],
 )
-def test_a_recipe_runs_from_the_data_to_the_scores(
-    tmp_path, monkeypatch, lang, sections
-):
-    wmt14(tmp_path / "tfds", lang)
+def test_wmt14_recipe_runs_from_data_to_scores(tmp_path, monkeypatch, lang, sections):
+    write_wmt14(tmp_path / "tfds", lang)
     monkeypatch.chdir(tmp_path)
     stages = [stage for title in sections for stage in recipe(title)]
     trained = ["train", "average", "evaluate"] * len(sections)
@@ -100,8 +98,8 @@ def test_a_recipe_runs_from_the_data_to_the_scores(
 
 
 @pytest.mark.long
-def test_the_recipe_beside_another_paper_runs(tmp_path, monkeypatch):
-    """The files are those that its page names, in German and, as it says, in French."""
+def test_multi30k_recipe_runs(tmp_path, monkeypatch):
+    """Runs the recipe for German and, as the page suggests, for French."""
     for name, pairs in {"train": 60, "val": 6, "test_2016_flickr": 6}.items():
         for lang, text in {
             "en": "two dogs run .",
@@ -132,7 +130,7 @@ def test_the_recipe_beside_another_paper_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_the_recipe_of_parsing_runs(tmp_path, monkeypatch):
+def test_parsing_recipe_runs(tmp_path, monkeypatch):
     tree = "(S (NP (DT the) (NN dog)) (VP (VBZ runs)) (. .))\n"
     for section in ("02-21", "22", "23"):
         (tmp_path / "wsj" / section).mkdir(parents=True)
@@ -145,7 +143,7 @@ def test_the_recipe_of_parsing_runs(tmp_path, monkeypatch):
     assert "f1" in finished.stdout.lower()
 
 
-def test_the_last_recipe_differs_from_the_one_before_in_what_it_names():
+def test_big_french_recipe_differs_from_the_base_one_only_in_names():
     renamed = [
         (
             name,

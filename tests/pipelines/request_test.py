@@ -1,4 +1,4 @@
-"""t2t-request as a process, against a pretended model."""
+"""Tests of t2t-request as a process, against a fake server."""
 
 import contextlib
 import gzip
@@ -24,7 +24,7 @@ def certificate(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def flags(model, certificate, tmp_path_factory):
-    """Returns the flags to reach a model over TLS, with a token, by protocol."""
+    """Flags to connect to the model over TLS with a token, by protocol."""
     token = tmp_path_factory.mktemp("token") / "token"
     token.write_text("s3cret\n")
     with contextlib.ExitStack() as stack:
@@ -41,7 +41,7 @@ def flags(model, certificate, tmp_path_factory):
         }
 
 
-def test_both_protocols_write_the_same(flags, model, tmp_path):
+def test_both_protocols_write_the_same_output(flags, model, tmp_path):
     lines = [f"line {number}" for number in range(100)]
     lines[3:5] = ["", "long line ü\u2028."]
     with gzip.open(tmp_path / "in.gz", "wt", encoding="utf-8") as file:
@@ -61,12 +61,12 @@ def test_both_protocols_write_the_same(flags, model, tmp_path):
         assert text == "".join(f"{line.upper()}\n" for line in lines)
         assert process.stdout == ""
         assert process.stderr == (
-            "1 line was longer than the model takes and translated up to there.\n"
+            "1 line was longer than the model allows: cut and translated.\n"
         )
         assert not model.failures
 
 
-def test_all_hypotheses_as_text_and_as_json(flags, model):
+def test_n_best_is_written_as_text_and_json(flags, model):
     model.asked.clear()
     arguments = (*flags["grpc"], "--n_best=9", "--model_version=5")
     process = command.stage("request", *arguments, stdin=b"a\n\nb")
@@ -103,7 +103,7 @@ def test_all_hypotheses_as_text_and_as_json(flags, model):
     ]
 
 
-def started(*arguments, environment=None):
+def start_request(*arguments, environment=None):
     return subprocess.Popen(
         [sys.executable, "-m", "t2t_keras.pipelines.request", *arguments],
         stdin=subprocess.PIPE,
@@ -114,8 +114,8 @@ def started(*arguments, environment=None):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_lines_are_answered_as_they_are_typed(flags, protocol):
-    with started(*flags[protocol]) as process:
+def test_interactive_lines_are_translated_immediately(flags, protocol):
+    with start_request(*flags[protocol]) as process:
         for line in (b"a\n", b"b c\n"):
             process.stdin.write(line)
             process.stdin.flush()
@@ -127,23 +127,23 @@ def test_lines_are_answered_as_they_are_typed(flags, protocol):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_nobody_listens(protocol):
+def test_unreachable_server_is_an_error(protocol):
     (port,) = command.free_ports(1)
     arguments = [f"--server=localhost:{port}", "--model_name=m", "--retries=1"]
-    with started(*arguments, f"--protocol={protocol}") as process:
+    with start_request(*arguments, f"--protocol={protocol}") as process:
         process.stdin.write(b"a\n")
         process.stdin.flush()
-        # Its input is still open, and somebody inside waits for the next line.
+        # Its input is still open, and a thread in it waits for the next line.
         assert process.wait() == 1
-        said = process.stderr.read().decode()
-    first, second = said.splitlines()
+        messages = process.stderr.read().decode()
+    first, second = messages.splitlines()
     assert first.startswith(f"error: RequestError: localhost:{port}: UNAVAILABLE: ")
     assert "Check that a server of this protocol is running" in first
     assert "--verbosity=1" in second
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_line_that_is_no_text_is_told_of_and_the_others_are_answered(
+def test_invalid_utf8_is_reported_and_other_lines_are_translated(
     flags, protocol, tmp_path
 ):
     process = command.stage(
@@ -160,7 +160,7 @@ def test_a_line_that_is_no_text_is_told_of_and_the_others_are_answered(
     assert entries[1]["source"] == "\ufffd"
 
 
-def test_a_broken_model_is_told_of_and_costs_no_line(flags):
+def test_broken_model_is_reported_and_every_line_is_written(flags):
     process = command.stage("request", *flags["grpc"], stdin=b"a\nbroken\n", status=1)
     assert process.stdout == "A\n\n"
     assert process.stderr == (
@@ -169,14 +169,14 @@ def test_a_broken_model_is_told_of_and_costs_no_line(flags):
     )
 
 
-def test_what_has_been_answered_is_written_before_an_error(flags, tmp_path):
+def test_translations_before_an_error_are_written(flags, tmp_path):
     # A damaged file: its checksum and length are missing.
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"a\nb\n")[:-8])
     source = f"--input={tmp_path}/in.gz"
     process = command.stage("request", *flags["grpc"], source, status=2)
     assert process.stdout in ("A\nB\n", "")
     assert f"{tmp_path}/in.gz:" in process.stderr
-    # A file is whole or not there.
+    # An output file is complete or absent.
     output = f"--output={tmp_path}/out"
     process = command.stage("request", *flags["rest"], source, output, status=2)
     assert "damaged gzip file" in process.stderr
@@ -202,7 +202,7 @@ def test_what_has_been_answered_is_written_before_an_error(flags, tmp_path):
         (["--server="], 2, "--server must be given"),
     ],
 )
-def test_exit_status(flags, extra, status, message):
+def test_errors_have_exit_status_and_message(flags, extra, status, message):
     process = command.stage(
         "request", *flags["grpc"], "--retries=0", *extra, stdin=b"a\n", status=status
     )
@@ -211,7 +211,7 @@ def test_exit_status(flags, extra, status, message):
     assert process.stdout == ""
 
 
-def test_the_token_of_the_environment(flags, monkeypatch):
+def test_token_is_read_from_the_environment(flags, monkeypatch):
     arguments = [flag for flag in flags["rest"] if "--token_file" not in flag]
     process = command.stage("request", *arguments, stdin=b"a\n", status=1)
     assert "UNAUTHENTICATED" in process.stderr

@@ -1,4 +1,4 @@
-"""Every stage as a process: flags, exit status, messages, what is left behind."""
+"""Tests of the stages as processes: flags, exit status, messages, output files."""
 
 import json
 import re
@@ -17,13 +17,13 @@ STEPS = ["--batch_tokens=128", "--checkpoint_steps=3", "--bleu_sentences=5"]
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A prepared directory and a model of six steps."""
+    """Prepared data and a model trained for six steps."""
     work = tmp_path_factory.mktemp("work")
     command.prepare_words(work, train=200, dev=20, test=20)
     trained = train(work, "model", "--train_steps=6")
     for item in ("parameters", "non padding", "dev: accuracy", "Trained 6 steps"):
         assert item in trained.stderr
-    # The dev split is decoded while training, and shown beside its references.
+    # Training translates dev sentences and shows them beside their references.
     assert re.search(r"dev: .*bleu \d", trained.stderr)
     assert re.search(r"\n    => .*\n     = [A-Z ]+\n", trained.stderr)
     return work
@@ -41,11 +41,11 @@ def train(work, model, *arguments, status=0):
     )
 
 
-def test_training_leaves_all_that_later_stages_need(work, tmp_path):
+def test_model_directory_has_all_that_later_stages_need(work, tmp_path):
     config = json.loads((work / "model" / "config.json").read_text())
     assert config["model"]["d_model"] == 16
     assert config["data"]["corpus"] == "text"
-    # The directory is complete in itself: the copy works where nothing else is.
+    # The model directory is self-contained: a copy works on its own.
     shutil.copytree(work / "model", tmp_path / "copy")
     command.stage("average", f"--model_dir={tmp_path}/copy")
     scores = command.stage("evaluate", f"--model_dir={tmp_path}/copy", "--split=dev")
@@ -59,7 +59,7 @@ def test_training_leaves_all_that_later_stages_need(work, tmp_path):
     assert len(written.splitlines()) == 20
 
 
-def test_training_goes_on_and_ends_where_it_would_have(work):
+def test_resumed_training_matches_uninterrupted_training(work):
     train(work, "whole", "--train_steps=9", "--dropout=0.3")
     train(work, "halves", "--train_steps=6", "--dropout=0.3")
     second = train(work, "halves", "--train_steps=9", "--dropout=0.3")
@@ -74,7 +74,7 @@ def test_training_goes_on_and_ends_where_it_would_have(work):
     assert "trained already" in third.stderr
 
 
-def test_reading_text_trains_the_same_weights(work):
+def test_read_text_trains_the_same_weights(work):
     train(work, "from_text", "--train_steps=6", "--read_text")
     one, other = (
         np.load(work / name / "checkpoints" / "weights-00000006.npz")
@@ -84,7 +84,7 @@ def test_reading_text_trains_the_same_weights(work):
         np.testing.assert_array_equal(one[name], other[name])
 
 
-def test_another_model_or_vocabulary_in_the_directory_is_refused(work):
+def test_training_rejects_a_directory_with_another_model_or_vocabulary(work):
     refused = train(work, "model", "--num_layers=2", status=2)
     assert "num_layers is 1 there and 2 here" in refused.stderr
     command.stage(
@@ -116,15 +116,15 @@ def test_another_model_or_vocabulary_in_the_directory_is_refused(work):
     assert first == second
 
 
-def answered_one_by_one(model):
-    """Returns translations of two lines, of which the second waits for an answer."""
+def translate_interactively(model):
+    """Sends a second line after the answer to the first. Returns both answers."""
     process = subprocess.Popen(
         [sys.executable, "-m", "t2t_keras.pipelines.translate", model, "--n_best=3"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    # Whoever waited for the end of the input would wait for ever.
+    # Ends the test if the stage waits for the end of the input.
     hung = threading.Timer(command.PATIENCE, process.kill)
     hung.start()
     with process:
@@ -139,7 +139,7 @@ def answered_one_by_one(model):
     return answered
 
 
-def test_translate_answers_each_line_in_order(work):
+def test_translate_writes_one_line_per_input_in_order(work):
     lines = ["red one", "", "big old new", "\ufeff\x00tab\there\r", "red one"]
     model = f"--model_dir={work}/model"
     printed = command.stage(
@@ -159,16 +159,16 @@ def test_translate_answers_each_line_in_order(work):
     )
     score = float(exact.split("\t")[0])
     assert score < 0
-    # Rounding is felt, and no more than that.
+    # The score differs slightly because of rounding.
     assert score != float(rounded.split("\t")[0]) == pytest.approx(score, rel=0.05)
-    rows = [line.split("\t") for line in answered_one_by_one(model).splitlines()]
+    rows = [line.split("\t") for line in translate_interactively(model).splitlines()]
     assert {row[0] for row in rows} == {"1", "2"}
     first = [float(score) for number, score, _ in rows if number == "1"]
     assert 1 < len(first) <= 3
     assert first == sorted(first, reverse=True)
 
 
-def test_json_shows_all_that_is_known(work):
+def test_json_output_has_status_scores_and_tokens(work):
     model = f"--model_dir={work}/model"
     lines = ["red one", "", "blue " * 2000]
     shown = command.stage(
@@ -188,7 +188,7 @@ def test_json_shows_all_that_is_known(work):
     assert plain == best["text"] + "\n"
 
 
-def test_prefixes_ensembles_draws_and_scores(work, tmp_path):
+def test_prefixes_ensembles_sampling_and_scores(work, tmp_path):
     model = f"--model_dir={work}/model"
     begun = command.stage(
         "translate", model, "--with_prefix", stdin=b"red one\tBLUE\nred\n"
@@ -209,11 +209,12 @@ def test_prefixes_ensembles_draws_and_scores(work, tmp_path):
     scored = command.stage(
         "score", model, f"--input={tmp_path}/a", f"--translations={tmp_path}/b"
     )
-    sums = [line.split("\t") for line in scored.stdout.splitlines()]
-    for total, each in sums:
-        found = sum(map(float, each.split()))
+    first, empty, last = (line.split("\t") for line in scored.stdout.splitlines())
+    assert empty == ["", "", "empty"]
+    for total, token_scores in (first, last):
+        found = sum(map(float, token_scores.split()))
         assert float(total) == pytest.approx(found, abs=1e-2)
-    assert float(sums[0][0]) < 0 == float(sums[1][0])
+        assert float(total) < 0
     assert "pairs 3" in scored.stderr
     assert "perplexity" in scored.stderr
     (tmp_path / "b").write_text("RED ONE\n")
@@ -228,7 +229,7 @@ def test_prefixes_ensembles_draws_and_scores(work, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("of_prepare", "of_train"),
+    ("prepare_flags", "train_flags"),
     [
         (["--subword=unigram", "--noshare_vocabulary"], ["--jit", "--pad_to_boundary"]),
         (
@@ -237,20 +238,20 @@ def test_prefixes_ensembles_draws_and_scores(work, tmp_path):
         ),
     ],
 )
-def test_every_kind_of_vocabulary_and_step_comes_through(
-    work, tmp_path, of_prepare, of_train
+def test_vocabulary_kinds_and_training_options_run_end_to_end(
+    work, tmp_path, prepare_flags, train_flags
 ):
     files = [f"--{split}_source={work}/{split}.tsv" for split in ("train", "dev")]
     data_dir, model_dir = f"--data_dir={tmp_path}/data", f"--model_dir={tmp_path}/model"
     command.stage(
-        "prepare", "--corpus=text", "--vocab_size=60", data_dir, *files, *of_prepare
+        "prepare", "--corpus=text", "--vocab_size=60", data_dir, *files, *prepare_flags
     )
     trained = command.stage(
-        "train", data_dir, model_dir, *SIZES, *STEPS, "--train_steps=6", *of_train
+        "train", data_dir, model_dir, *SIZES, *STEPS, "--train_steps=6", *train_flags
     )
     assert re.search(r"step \d|dev: accuracy", trained.stderr)
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    separate = "--noshare_vocabulary" in of_prepare
+    separate = "--noshare_vocabulary" in prepare_flags
     assert config["model"]["share_embeddings"] is not separate
     command.stage("average", model_dir)
     shown = command.stage("translate", model_dir, stdin=b"red one\nblue\n").stdout
@@ -263,20 +264,20 @@ def test_every_kind_of_vocabulary_and_step_comes_through(
             "--share_embeddings",
             status=2,
         )
-        assert "--share_embeddings needs one vocabulary" in refused.stderr
+        assert "--share_embeddings needs a shared vocabulary" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--label_smoothing=1"], "label_smoothing is at least 0 and below 1"),
-        (["--clip_norm=0"], "clip_norm is positive"),
-        (["--clip_norm=nan"], "clip_norm is positive"),
-        (["--seed=-1"], "seed is at least 0"),
-        (["--r_drop=0"], "r_drop is positive"),
+        (["--label_smoothing=1"], "label_smoothing must be below 1"),
+        (["--clip_norm=0"], "clip_norm must be positive"),
+        (["--clip_norm=nan"], "clip_norm must be a number"),
+        (["--seed=-1"], "--seed=-1: -1 is not a non-negative integer"),
+        (["--r_drop=0"], "r_drop must be positive"),
         (["--train_minutes=0"], "Training needs a limit, and a positive one"),
-        (["--profile_steps=10"], "--profile_steps is the first and the last step"),
-        (["--ema_decay=1"], "ema_decay lies between 0 and 1"),
+        (["--profile_steps=10"], "profile_steps must be the first and the last step"),
+        (["--ema_decay=1"], "ema_decay must lie between 0 and 1"),
         (["--init_from=/no/such"], "/no/such has no checkpoint yet"),
         (["--strategy=tpu"], "There is no TPU"),
         (["--strategy=multi_worker"], "needs the addresses of the workers"),
@@ -290,7 +291,7 @@ def test_every_kind_of_vocabulary_and_step_comes_through(
         ),
     ],
 )
-def test_mistakes_are_found_before_a_model_directory_is_made(
+def test_invalid_training_flags_create_no_model_directory(
     work, tmp_path, arguments, message
 ):
     refused = command.stage(
@@ -305,7 +306,7 @@ def test_mistakes_are_found_before_a_model_directory_is_made(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_data_directory_is_no_model_directory(work):
+def test_data_directory_is_rejected_as_model_directory(work):
     before = sorted((work / "data").iterdir())
     data = f"--data_dir={work}/data"
     refused = command.stage("train", data, f"--model_dir={work}/data", status=2)
@@ -313,7 +314,7 @@ def test_the_data_directory_is_no_model_directory(work):
     assert sorted((work / "data").iterdir()) == before
 
 
-def test_text_that_has_changed_since_is_not_trained_on(work, tmp_path):
+def test_training_rejects_text_changed_since_preparation(work, tmp_path):
     source = tmp_path / "train.tsv"
     shutil.copyfile(work / "train.tsv", source)
     arguments = [f"--data_dir={tmp_path}/data", "--vocab_size=60"]
@@ -349,7 +350,7 @@ VISUALIZE = ["--model_dir=m", "--source_text=a"]
         ("train", ["--data_dir=/no", "--model_dir=x"], 2, "/no holds no prepared data"),
         ("train", ["--d_model=wide"], 2, "--d_model"),
         ("average", ["--model_dir=/no/such"], 2, "/no/such holds no model"),
-        ("evaluate", [], 2, "--model_dir or --hypothesis must be given"),
+        ("evaluate", [], 2, "Give either --model_dir or --hypothesis."),
         (
             "evaluate",
             ["--hypothesis=/no/a", "--reference=/no/b"],
@@ -360,26 +361,31 @@ VISUALIZE = ["--model_dir=m", "--source_text=a"]
             "evaluate",
             ["--hypothesis=a", "--reference=b", "--model_dir=m", "--beam_size=2"],
             2,
-            "it goes without --model_dir, --beam_size.",
+            "Remove --model_dir, --beam_size.",
         ),
         (
             "evaluate",
             ["--model_dir=m", "--target_lang=fr"],
             2,
-            "--target_lang goes with --hypothesis",
+            "--target_lang needs --hypothesis",
         ),
         ("visualize", ["--output_dir=/dev/null", *VISUALIZE], 2, "/dev/null is a file"),
         ("translate", ["--bream_size=3"], 2, "bream_size"),
-        ("launch", [], 2, "The flags of t2t-train come after --"),
-        ("launch", ["--", "--workers=a:1"], 2, "sets the workers itself"),
+        ("launch", [], 2, "Give the flags of t2t-train after --"),
+        (
+            "launch",
+            ["--", "--workers=a:1"],
+            2,
+            "sets --workers and --worker_index itself",
+        ),
         ("translate", ["stray", "--model_dir=x"], 2, "Unexpected arguments: stray"),
     ],
 )
-def test_mistakes_are_named_without_a_stack_trace(name, arguments, status, message):
+def test_user_errors_are_named_without_a_traceback(name, arguments, status, message):
     assert message in command.stage(name, *arguments, status=status).stderr
 
 
-def test_input_that_is_not_there_is_named(work):
+def test_missing_or_unaligned_input_is_named(work):
     failed = command.stage(
         "translate", f"--model_dir={work}/model", "--checkpoint=77", status=2
     )
@@ -396,7 +402,7 @@ def test_input_that_is_not_there_is_named(work):
     )
 
 
-_AVERAGED_MEANWHILE = """
+_AVERAGE_DURING_DECODING = """
 import sys
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.model_dir import ModelDir
@@ -410,36 +416,38 @@ evaluate.run()
 """
 
 
-def test_scores_name_the_weights_that_were_scored(work, tmp_path):
+def test_scores_record_the_weights_that_were_loaded(work, tmp_path):
     shutil.copytree(work / "model", tmp_path / "model")
     arguments = [f"--model_dir={tmp_path}/model", "--split=dev", "--checkpoint=6,auto"]
-    subprocess.run([sys.executable, "-c", _AVERAGED_MEANWHILE, *arguments], check=True)
+    subprocess.run(
+        [sys.executable, "-c", _AVERAGE_DURING_DECODING, *arguments], check=True
+    )
     assert (tmp_path / "model" / "averaged.npz").exists()
     record = json.loads((tmp_path / "model" / "scores.dev.json").read_text())
     assert record["weights"] == ["weights-00000006.npz"] * 2
     assert record["steps"] == [6, 6]
 
 
-def test_evaluation_finds_mistakes_before_it_decodes(work, tmp_path):
+def test_evaluate_reports_errors_before_decoding(work, tmp_path):
     shutil.copytree(work / "model", tmp_path / "model")
-    of_dev = [f"--model_dir={tmp_path}/model", "--split=dev"]
+    dev_flags = [f"--model_dir={tmp_path}/model", "--split=dev"]
     short = tmp_path / "short.txt"
     short.write_text("RED\n")
     before = sorted((tmp_path / "model").iterdir())
     for flag, message in (
-        (f"--baseline={short}", f"{short} has 1 lines, but"),
+        (f"--baseline={short}", f"{short} has 1 line, but"),
         ("--baseline=/no/such", "/no/such"),
         ("--scores=bleu,meteor", "Received: meteor"),
     ):
-        refused = command.stage("evaluate", *of_dev, flag, status=2)
+        refused = command.stage("evaluate", *dev_flags, flag, status=2)
         assert message in refused.stderr
         assert refused.stdout == ""
         assert sorted((tmp_path / "model").iterdir()) == before
-    command.stage("evaluate", *of_dev)
+    command.stage("evaluate", *dev_flags)
     record = (tmp_path / "model" / "scores.dev.json").read_text()
-    # Another text of that name is another text.
+    # A file named like a split does not overwrite the scores of the split.
     (tmp_path / "dev.txt").write_text("red\n")
-    own = [f"--source={tmp_path}/dev.txt", f"--reference={short}", of_dev[0]]
+    own = [f"--source={tmp_path}/dev.txt", f"--reference={short}", dev_flags[0]]
     command.stage("evaluate", *own, f"--baseline={short}")
     assert (tmp_path / "model" / "scores.dev.json").read_text() == record
     found = json.loads((tmp_path / "model" / "scores.file.dev.json").read_text())
@@ -451,41 +459,47 @@ def test_evaluation_finds_mistakes_before_it_decodes(work, tmp_path):
     "name",
     ["prepare", "train", "launch", "average", "evaluate", "score", "translate"],
 )
-def test_help_shows_the_stages_own_flags(name):
+def test_help_shows_the_flags_of_the_stage(name):
     shown = command.stage(name, "--help").stdout
     assert f"t2t-{name}" in shown
     assert "_dir" in shown or name == "launch"
 
 
-_AWAITED = """
+_PRINT_INTERACTIVE = """
 from t2t_keras.pipelines.command_line import input_output
-input_output.reopen_closed()
-print(input_output.is_awaited("-"))
+input_output.reopen_closed_streams()
+print(input_output.is_interactive("-"))
 """
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "expected"),
     [
         ("< file", "False"),
         ("", "True"),
         (
             "<&-",
-            "t2t_keras.errors.UserError: Standard input is closed: give --input=FILE.",
+            "t2t_keras.errors.UserError: Standard input is closed: use --input=FILE.",
         ),
     ],
 )
-def test_nobody_waits_for_the_lines_of_a_file(source, says, tmp_path):
+def test_standard_input_is_interactive_unless_it_is_a_file(source, expected, tmp_path):
     (tmp_path / "file").write_text("red\n")
-    shell = ["sh", "-c", f'exec "$0" -c "$1" {source}', sys.executable, _AWAITED]
-    # By a pipe, where the shell does not redirect it.
+    shell = [
+        "sh",
+        "-c",
+        f'exec "$0" -c "$1" {source}',
+        sys.executable,
+        _PRINT_INTERACTIVE,
+    ]
+    # Standard input is a pipe unless the shell redirects it.
     finished = subprocess.run(
         shell, cwd=tmp_path, capture_output=True, input="", text=True
     )
-    assert (finished.stdout + finished.stderr).splitlines()[-1] == says
+    assert (finished.stdout + finished.stderr).splitlines()[-1] == expected
 
 
-def test_a_sentence_is_drawn(work, tmp_path):
+def test_visualize_writes_a_page_and_plots(work, tmp_path):
     model_dir = f"--model_dir={work}/model"
     drawn = [model_dir, "--source_text=red <one> two", f"--output_dir={tmp_path}/drawn"]
     shown = command.stage("visualize", *drawn)
@@ -500,14 +514,14 @@ def test_a_sentence_is_drawn(work, tmp_path):
     page = (tmp_path / "drawn" / "explorer.html").read_text()
     assert json.dumps(translation) in page
     assert "<one>" not in page
-    # A given translation, and the page alone.
+    # With a given translation, and only the page.
     given = [model_dir, "--source_text=red", f"--output_dir={tmp_path}/given"]
     command.stage("visualize", *given, "--target_text=RED OLD", "--nopictures")
     assert [path.name for path in (tmp_path / "given").iterdir()] == ["explorer.html"]
     assert '"RED OLD"' in (tmp_path / "given" / "explorer.html").read_text()
 
 
-def test_what_cannot_be_drawn_leaves_nothing(work, tmp_path):
+def test_visualize_writes_nothing_on_user_errors(work, tmp_path):
     where = [f"--model_dir={work}/model", f"--output_dir={tmp_path}/drawn"]
     empty = command.stage(
         "visualize", *where, "--source_text=red", "--target_text= ", status=2

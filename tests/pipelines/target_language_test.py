@@ -1,4 +1,4 @@
-"""Every stage that computes BLEU does so by the target language's tokenizer."""
+"""Every stage computes BLEU with the tokenizer of the target language."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ MODEL += ["--dropout=0", "--batch_tokens=512", "--learning_rate=1", "--warmup_st
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """Chinese targets of which a model soon knows all but a character or two."""
+    """A model that translates to Chinese with one or two wrong characters."""
     work = tmp_path_factory.mktemp("work")
     rng = np.random.default_rng(0)
     for split, number in (("train", 300), ("dev", 20)):
@@ -50,16 +50,16 @@ def train(work, *arguments, status=0):
     )
 
 
-def test_training_compares_checkpoints_by_one_tokenizer_of_the_language(work):
+def test_training_scores_checkpoints_with_the_tokenizer_of_the_language(work):
     model_dir = ModelDir(work / "model")
     assert model_dir.config["run"]["bleu_tokenizer"] == "zh"
-    # By 13a, a sentence that is not wholly right counts for nothing.
+    # With 13a, a sentence is one token, which a single error makes wrong.
     assert model_dir.checkpoints.metrics(40)["val_bleu"] > 30
     refused = train(work, "--train_steps=41", "--bleu_tokenizer=char", status=2)
     assert "has val_bleu by the tokenizer zh" in refused.stderr
 
 
-def test_training_that_began_with_13a_goes_on_with_it(work):
+def test_training_started_with_13a_resumes_with_13a(work):
     path = work / "model" / "config.json"
     before = path.read_text()
     config = json.loads(before)
@@ -71,7 +71,7 @@ def test_training_that_began_with_13a_goes_on_with_it(work):
     path.write_text(before)
 
 
-def test_a_models_translations_are_scored_by_its_language(work):
+def test_evaluate_uses_the_target_language_of_the_model(work):
     shown = command.stage(
         "evaluate", f"--model_dir={work}/model", "--split=dev", "--scores=bleu,bleu_lc"
     )
@@ -79,7 +79,7 @@ def test_a_models_translations_are_scored_by_its_language(work):
 
 
 @pytest.mark.long
-def test_exports_and_tables_name_the_tokenizer(work, tmp_path):
+def test_export_and_variations_record_the_tokenizer(work, tmp_path):
     command.stage(
         "export",
         f"--model_dir={work}/model",
@@ -98,7 +98,7 @@ def test_exports_and_tables_name_the_tokenizer(work, tmp_path):
         assert f"|tok:{tokenizer.replace('auto', 'zh')}|" in shown.stdout
 
 
-def test_files_are_scored_by_their_language(tmp_path):
+def test_evaluate_of_files_uses_target_lang(tmp_path):
     (tmp_path / "hypotheses").write_text("我今天去学校了。\n他喜欢苹果和香蕉。\n")
     (tmp_path / "references").write_text("我今天去学校了。\n他喜欢苹果与香蕉。\n")
     files = [

@@ -1,4 +1,4 @@
-"""Table 3: its rows, and the stage that trains them, stopped and taken up again."""
+"""Tests of t2t-variations: the rows of Table 3, trained, interrupted and resumed."""
 
 import json
 import shutil
@@ -13,12 +13,12 @@ from t2t_keras.config.presets import BASE, BIG, TINY, vary
 from t2t_keras.config.table3 import VARIATIONS
 
 STEPS = 450
-"""More of their reports than a pipe holds: unread, training cannot end."""
+"""Enough for more messages than a pipe buffers, which must be read meanwhile."""
 FLAGS = [
     *["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"],
     *["--batch_tokens=128", f"--train_steps={STEPS}"],
 ]
-OF_TRAIN = ["--", "--bleu_sentences=0", "--log_format=json", "--report_seconds=0"]
+TRAIN_FLAGS = ["--", "--bleu_sentences=0", "--log_format=json", "--report_seconds=0"]
 
 PAPER = {
     "base": {},
@@ -43,13 +43,13 @@ PAPER = {
 }
 
 
-def test_the_rows_of_the_papers_base_are_the_papers():
+def test_rows_of_base_match_table_3():
     found = {row: vary(BASE, row) for row in VARIATIONS}
     assert found.pop("big") == BIG.replace(average_last=BASE.training.average_last)
     assert found == {row: BASE.replace(**changed) for row, changed in PAPER.items()}
 
 
-def test_rows_keep_their_meaning_beside_another_base():
+def test_rows_are_relative_to_the_preset():
     # tiny: 4 layers, d_model 128, 4 heads.
     assert vary(TINY, "num_heads_1") == TINY.replace(num_heads=1)
     assert vary(TINY, "num_heads_16") == TINY.replace(num_heads=8)
@@ -57,7 +57,7 @@ def test_rows_keep_their_meaning_beside_another_base():
     assert vary(TINY, "num_layers_2") == TINY.replace(num_layers=1)
     deeper = BASE.replace(num_decoder_layers=3)
     assert vary(deeper, "num_layers_4").transformer.num_decoder_layers == 2
-    # In row A d_k = d_v = d_model / h, whatever the base has.
+    # In row A, d_k = d_v = d_model / h, regardless of the base.
     given = BASE.replace(d_k=10, d_v=20)
     wanted = BASE.replace(num_heads=16, d_k=32, d_v=32)
     assert vary(given, "num_heads_16") == wanted
@@ -65,10 +65,10 @@ def test_rows_keep_their_meaning_beside_another_base():
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """Prepared data, and rows of which the second was stopped and taken up again."""
+    """Prepared data, and two rows, the second of which was interrupted and resumed."""
     work = tmp_path_factory.mktemp("work")
     command.prepare_words(work, train=200, dev=10)
-    arguments = [*line(work, "rows"), "--rows=base,dropout_0", *OF_TRAIN]
+    arguments = [*line(work, "rows"), "--rows=base,dropout_0", *TRAIN_FLAGS]
     process = subprocess.Popen(
         [sys.executable, "-m", "t2t_keras.pipelines.variations", *arguments],
         stdout=subprocess.PIPE,
@@ -86,12 +86,12 @@ def work(tmp_path_factory):
     printed, rest = process.communicate(timeout=command.PATIENCE)
     assert process.returncode == 75, seen + rest
     assert "Stopped and saved after step" in rest
-    assert rest.endswith("The same command goes on at dropout_0.\n")
+    assert rest.endswith("The same command line resumes at row dropout_0.\n")
     assert printed == ""
     assert [*results(work / "rows")] == ["base"]
     before = files(work / "rows" / "base")
     again = command.stage("variations", *arguments)
-    assert "base is trained already" in again.stderr
+    assert "Row base is already trained" in again.stderr
     assert files(work / "rows" / "base") == before
     assert "Going on after step" in again.stderr
     assert f"Trained {STEPS} steps: {work}/rows/dropout_0" in again.stderr
@@ -110,14 +110,14 @@ def files(directory):
     return {path: path.stat().st_mtime_ns for path in directory.rglob("*")}
 
 
-def test_the_table_has_this_runs_figures_beside_the_papers(work):
+def test_table_shows_measured_figures_beside_the_papers(work):
     work, printed = work
     assert (work / "rows" / "variations.md").read_text() == printed
     head, rule, base, dropout, empty, note = printed.splitlines()
     assert head.count("the paper's") == 3
     assert {text.count("|") for text in (head, rule, base, dropout)} == {18}
     assert empty == ""
-    assert "the paper's on newstest2013" in note
+    assert "The paper's figures are for newstest2013" in note
     for row, text, paper in (
         ("base", base, ("4.92", "25.8", "65")),
         ("dropout_0", dropout, ("5.77", "24.6", "65")),
@@ -135,23 +135,23 @@ def test_the_table_has_this_runs_figures_beside_the_papers(work):
         assert tuple(cells[-5::2]) == paper
         assert cells[-6] == f"{scores['perplexity']['per_token']:.2f}"
         assert cells[-4] == f"{bleu['value']:.2f}"
-        # 60 tokens; 4 * 16^2 an attention, 3 of them; 2 feed-forward networks; norms.
+        # 60 embeddings; 3 attentions of 4 * 16^2; 2 feed-forward networks; norms.
         assert float(cells[-2]) == pytest.approx(0.005344, rel=0.01)
 
 
-def test_other_flags_are_refused_where_a_row_was_trained_with_these(work):
+def test_directory_with_trained_row_rejects_other_flags(work):
     work, _ = work
     before = files(work / "rows")
-    changed = [*line(work, "rows"), "--rows=base", "--learning_rate=9", *OF_TRAIN]
+    changed = [*line(work, "rows"), "--rows=base", "--learning_rate=9", *TRAIN_FLAGS]
     refused = command.stage("variations", *changed, status=2)
     assert "learning_rate is 1.2 there and 9.0 here" in refused.stderr
-    assert "other flags need another --output_dir" in refused.stderr
+    assert "For other flags, choose another --output_dir" in refused.stderr
     after = files(work / "rows")
-    # The lock is opened, and no more.
+    # Only the lock file is touched.
     assert {path.name for path in after if after[path] != before.get(path)} <= {"lock"}
 
 
-def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
+def test_table_excludes_rows_with_other_flags_or_data(work, tmp_path):
     work, _ = work
     (tmp_path / "rows").mkdir()
     record = json.loads((work / "rows" / "variations.json").read_text())
@@ -159,9 +159,11 @@ def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
     path = tmp_path / "rows" / "variations.json"
     path.write_text(json.dumps(record))
     shutil.copytree(work / "data", tmp_path / "data")
-    base = [*line(tmp_path, "rows"), "--rows=base", *OF_TRAIN]
+    base = [*line(tmp_path, "rows"), "--rows=base", *TRAIN_FLAGS]
     shown = command.stage("variations", *base)
-    assert "Left out, since made with other flags: dropout_0" in shown.stderr
+    assert (
+        "Rows trained with other flags are not in the table: dropout_0" in shown.stderr
+    )
     assert [text[:8] for text in shown.stdout.splitlines()[2:4]] == ["| base |", ""]
     manifest = tmp_path / "data" / "manifest.json"
     content = json.loads(manifest.read_text())
@@ -175,13 +177,13 @@ def test_rows_of_other_flags_or_data_do_not_come_into_the_table(work, tmp_path):
     assert "has no dev split" in refused.stderr
 
 
-def test_rows_that_another_process_adds_meanwhile_are_kept(work, tmp_path):
+def test_rows_added_by_another_process_are_kept(work, tmp_path):
     work, _ = work
     shutil.copytree(work / "data", tmp_path / "data")
     shutil.copytree(work / "rows" / "base", tmp_path / "rows" / "base")
     record = json.loads((work / "rows" / "variations.json").read_text())
     del record["rows"]["base"]
-    arguments = [*line(tmp_path, "rows"), "--rows=base", *OF_TRAIN]
+    arguments = [*line(tmp_path, "rows"), "--rows=base", *TRAIN_FLAGS]
     with subprocess.Popen(
         [sys.executable, "-m", "t2t_keras.pipelines.variations", *arguments],
         stdout=subprocess.PIPE,
@@ -201,28 +203,33 @@ def test_rows_that_another_process_adds_meanwhile_are_kept(work, tmp_path):
     ]
 
 
-def test_a_mistake_in_the_flags_of_training_leaves_nothing(work, tmp_path):
+def test_invalid_training_flags_leave_nothing(work, tmp_path):
     work, _ = work
     shutil.copytree(work / "data", tmp_path / "data")
     wrong = [*line(tmp_path, "rows"), "--rows=base", "--", "--train_stepz=6"]
     refused = command.stage("variations", *wrong, status=2)
     assert "Unknown command line flag 'train_stepz'" in refused.stderr
-    assert refused.stderr.endswith("t2t-variations ends at base.\n")
+    assert refused.stderr.endswith("t2t-variations stopped at row base.\n")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rows=F"], "--rows are A, B, C, D, E, base, big or any of base, num_he"),
-        (["--", "--dropout=0.5"], "--dropout belongs before the --, if anywhere"),
-        (["--", "--nopre_norm"], "--nopre_norm belongs before the --"),
+        (
+            ["--rows=F"],
+            "--rows must be A, B, C, D, E, base, big or names of rows (base",
+        ),
+        (["--", "--dropout=0.5"], "--dropout is not allowed after --"),
+        (["--", "--nopre_norm"], "--nopre_norm is not allowed after --"),
         (["--num_heads=4", "--d_model=12"], "Row num_heads_16 cannot be trained."),
         (["--row_score=meteor"], "Received: meteor"),
         (["--data_dir=/no"], "/no holds no prepared data"),
     ],
 )
-def test_mistakes_are_found_before_anything_is_written(tmp_path, arguments, message):
+def test_invalid_flags_are_rejected_before_anything_is_written(
+    tmp_path, arguments, message
+):
     refused = command.stage("variations", *line(tmp_path, "rows"), *arguments, status=2)
     assert message in refused.stderr
     assert not list(tmp_path.iterdir())

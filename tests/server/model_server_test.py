@@ -513,7 +513,7 @@ def test_invalid_flags_are_rejected(bases, certificate, tmp_path):
     wrong = tmp_path / "wrong.config"
     wrong.write_text("model_config_list { config { nmae: 'x' } }")
     for arguments, message in (
-        ([], "Either --model_base_path or --model_config_file"),
+        ([], "Give either --model_base_path or --model_config_file"),
         ([f"--model_base_path={tmp_path / 'no'}"], "There is no directory"),
         ([f"--model_config_file={wrong}"], "nmae"),
         ([base, f"--tls_key={certificate / 'key.pem'}"], "must be given together"),

@@ -1,4 +1,4 @@
-"""What is shown of translations."""
+"""Flags of the format in which translations are written."""
 
 from absl import flags
 
