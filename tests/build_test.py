@@ -1,7 +1,7 @@
-"""Holds BUILD to the sources, also where Bazel is not installed.
+"""Checks that BUILD matches the sources, without Bazel.
 
 Every source and test file belongs to a target, and the deps of a target are what its
-sources import. A failure says what to write into BUILD.
+sources import. A failing test prints the change to make in BUILD.
 """
 
 import ast
@@ -14,24 +14,24 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# Distributions that install a package of another name.
+# Distributions whose name differs from the package that they install.
 DISTRIBUTIONS = {
     "absl": "absl_py",
     "google": "protobuf",
     "grpc": "grpcio",
-    "keras_hub": "keras_nlp",  # Which is keras-hub under its older name, and brings it.
+    "keras_hub": "keras_nlp",  # The older name of keras-hub, which depends on it.
     "grpc_health": "grpcio_health_checking",
     "tensorflow_serving": "tensorflow_serving_api",
     "yaml": "pyyaml",
 }
-# What a target needs though none of its sources imports it.
+# Dependencies that the sources of a target do not import.
 NOT_IMPORTED = {
     "t2t_keras": {
         "@pypi//importlib_resources",  # Imported by tensorflow_datasets, undeclared.
         "@pypi//tensorboard",  # tf.summary imports it at its first use.
     },
 }
-# BUILD is run as Python, so it may hold only what is Starlark, too.
+# BUILD is executed as Python, so it may use only the syntax of Starlark.
 STARLARK = (
     *(ast.Module, ast.Expr, ast.Assign, ast.Call, ast.keyword, ast.Name, ast.Attribute),
     *(ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.BinOp, ast.operator),
@@ -40,7 +40,7 @@ STARLARK = (
 
 
 def read_build():
-    """Returns the attributes of each target by its name."""
+    """Returns the attributes of each target by name."""
     targets = {}
 
     def rule(kind):
@@ -68,12 +68,12 @@ def read_build():
 TARGETS = read_build()
 
 
-def named(rule):
+def targets_of_rule(rule):
     return [name for name, attributes in TARGETS.items() if attributes["rule"] == rule]
 
 
 def files(target):
-    """Returns a target's sources by the path at which a program finds them."""
+    """Returns the sources of a target by their path at run time."""
     found = {}
     for source in TARGETS[target]["srcs"]:
         if source.startswith(":"):
@@ -85,9 +85,9 @@ def files(target):
 
 
 def own_modules():
-    """Returns the label of the library that provides each of our own modules."""
+    """Returns the label of the library of each module of this project."""
     found = {}
-    for library in named("py_library"):
+    for library in targets_of_rule("py_library"):
         for root in TARGETS[library]["imports"]:
             for path in files(library):
                 module = PurePosixPath(path).relative_to(root).with_suffix("")
@@ -103,7 +103,7 @@ def syntax(path):
 
 
 def imported(tree):
-    """Returns the dotted names that a file imports, or has a new process import."""
+    """Returns the dotted names that a file imports, including in subprocesses."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -120,8 +120,8 @@ def imported(tree):
     return names
 
 
-def needed_by(*paths):
-    """Returns the labels of what files import."""
+def labels_imported_by(*paths):
+    """Returns the labels of everything that files import."""
     labels = set()
     for name in set().union(*(imported(syntax(path)) for path in paths)):
         top, module = name.partition(".")[0], name
@@ -136,24 +136,26 @@ def needed_by(*paths):
     return labels
 
 
-def own_deps(target):
-    """Returns the labels of our own libraries that a target reaches."""
+def own_libraries_of(target):
+    """Returns the labels of this project's libraries that a target depends on."""
     labels = {dep for dep in TARGETS[target].get("deps", []) if dep.startswith(":")}
-    return labels.union(*(own_deps(label[1:]) for label in labels))
+    return labels.union(*(own_libraries_of(label[1:]) for label in labels))
 
 
 def main_block(path):
-    """Returns the code that a file runs if it is the program, or nothing."""
+    """Returns the code of a file's main block, or "" if it has none."""
     last = syntax(path).body[-1:]
     if last and ast.unparse(last[0]).startswith("if __name__ == '__main__':"):
         return ast.unparse(last[0])
     return ""
 
 
-def entry(path, folder, implied):
-    """Returns the line that makes a stage or a test a target."""
+def build_entry(path, folder, implied):
+    """Returns the message with the line to add to BUILD for a stage or a test."""
     name = PurePosixPath(path).relative_to(folder).with_suffix("")
-    labels = ", ".join(f'"{label}"' for label in sorted(needed_by(path) - implied))
+    labels = ", ".join(
+        f'"{label}"' for label in sorted(labels_imported_by(path) - implied)
+    )
     return f'Add to the dict of {folder} in BUILD:\n        "{name}": [{labels}],'
 
 
@@ -174,8 +176,8 @@ def test_every_source_belongs_to_its_library(folder):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_stage_has_a_binary(stage):
-    assert stage in {TARGETS[name]["main"] for name in named("py_binary")}, entry(
-        stage, "pipelines", {":pipelines"} | own_deps("pipelines")
+    assert stage in {TARGETS[name]["main"] for name in targets_of_rule("py_binary")}, (
+        build_entry(stage, "pipelines", {":pipelines"} | own_libraries_of("pipelines"))
     )
 
 
@@ -188,7 +190,7 @@ def test_every_console_script_has_a_binary():
 
 
 def assigned(path, name):
-    """Returns the literal that a file assigns to a name."""
+    """Returns the value of a literal that a file assigns to a name."""
     (value,) = (
         ast.literal_eval(node.value)
         for node in syntax(path).body
@@ -198,7 +200,7 @@ def assigned(path, name):
 
 
 def label(package):
-    """Returns the label of a distribution, given with or without its range."""
+    """Returns the label of a distribution, given with or without a version range."""
     name = re.split("[<>=]", package)[0].lower()
     return f"@pypi//{re.sub('[-.]', '_', name)}"
 
@@ -211,13 +213,13 @@ EXTRAS = {
 
 
 @pytest.mark.parametrize("folder", ["t2t_keras", "flags", "pipelines"])
-def test_setup_installs_what_the_wheel_imports(folder):
+def test_setup_installs_everything_the_wheel_imports(folder):
     needed = {dep for dep in TARGETS[folder]["deps"] if dep.startswith("@")}
     missing = needed - CORE.union(*EXTRAS.values())
     assert not missing, f"setup.py lacks {sorted(missing)}"
 
 
-def test_extras_are_checked_for_what_setup_installs():
+def test_extras_match_those_of_setup():
     checked = assigned("t2t_keras/extras.py", "EXTRAS")
     by_module = {
         extra: {label(DISTRIBUTIONS.get(module, module)) for module in modules}
@@ -229,7 +231,7 @@ def test_extras_are_checked_for_what_setup_installs():
 @pytest.mark.parametrize("folder", ["t2t_keras", "flags", "pipelines"])
 def test_imports_of_optional_packages_are_guarded(folder):
     for path in files(folder).values():
-        imports = needed_by(path) - CORE
+        imports = labels_imported_by(path) - CORE
         guards = {
             node.args[0].value
             for name in (path, str(PurePosixPath(path).with_name("__init__.py")))
@@ -242,7 +244,7 @@ def test_imports_of_optional_packages_are_guarded(folder):
         assert not unguarded, f"{path}: call require_extra before {sorted(unguarded)}"
 
 
-# Folders of t2t_keras and what they may import of each other (CONTRIBUTING.md).
+# Folders of t2t_keras and the modules that they may import (CONTRIBUTING.md).
 MAY_IMPORT = {
     "layers": {"layers", "config"},
     "data": {"data"},
@@ -268,7 +270,7 @@ EVERYWHERE = {
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
-def test_folders_import_only_what_they_may(folder):
+def test_folders_import_only_allowed_modules(folder):
     place = ROOT / ("flags" if folder == "flags" else f"t2t_keras/{folder}")
     for path in sorted(place.rglob("*.py")):
         for name in imported(syntax(path.relative_to(ROOT))):
@@ -280,8 +282,8 @@ def test_folders_import_only_what_they_may(folder):
 
 @pytest.mark.parametrize("test", TESTS)
 def test_every_test_file_is_a_py_test(test):
-    assert test in {TARGETS[name]["main"] for name in named("py_test")}, entry(
-        test, "tests", {":test_support", "@pypi//pytest"}
+    assert test in {TARGETS[name]["main"] for name in targets_of_rule("py_test")}, (
+        build_entry(test, "tests", {":test_support", "@pypi//pytest"})
     )
 
 
@@ -293,7 +295,7 @@ def test_every_test_file_runs_its_tests(test):
     )
 
 
-def test_every_fixture_file_is_data_of_a_test():
+def test_every_data_file_belongs_to_a_test():
     paths = (path for path in (ROOT / "tests").rglob("*") if path.is_file())
     found = {
         path.relative_to(ROOT).as_posix()
@@ -301,13 +303,15 @@ def test_every_fixture_file_is_data_of_a_test():
         if path.suffix != ".py" and "__pycache__" not in path.parts
     }
     known = {
-        name for test in named("py_test") for name in TARGETS[test].get("data", [])
+        name
+        for test in targets_of_rule("py_test")
+        for name in TARGETS[test].get("data", [])
     }
     assert not found - known, f"BUILD: data of no py_test: {sorted(found - known)}"
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_targets_name_what_exists(target):
+def test_targets_name_existing_files_and_labels(target):
     attributes = TARGETS[target]
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower()
     pins = set(re.findall(r"^[\w.-]+(?===)", pinned, re.MULTILINE))
@@ -319,21 +323,23 @@ def test_targets_name_what_exists(target):
             assert name in known or (ROOT / name).is_file(), (
                 f"BUILD: {target} names {name} in {kind}, which does not exist."
             )
-    assert set(main) <= set(attributes["srcs"]), f"BUILD: main of {target} is no src."
+    assert set(main) <= set(attributes["srcs"]), (
+        f"BUILD: main of {target} is not in srcs."
+    )
 
 
 @pytest.mark.parametrize("target", [t for t in TARGETS if "deps" in TARGETS[t]])
-def test_deps_are_what_the_sources_import(target):
+def test_deps_match_the_imports(target):
     deps = set(TARGETS[target]["deps"])
-    needed = needed_by(*files(target).values()) - {f":{target}"}
+    needed = labels_imported_by(*files(target).values()) - {f":{target}"}
     needed |= NOT_IMPORTED.get(target, set())
-    missing = needed - deps - own_deps(target)
+    missing = needed - deps - own_libraries_of(target)
     assert not missing, f"BUILD: add to the deps of {target}: {sorted(missing)}"
     if TARGETS[target]["rule"] == "py_test":
-        # pytest loads tests/conftest.py, which no test imports.
+        # tests/conftest.py is loaded by pytest, not imported by tests.
         needed |= {":test_support", "@pypi//pytest"}
     unused = deps - needed
-    assert not unused, f"BUILD: take from the deps of {target}: {sorted(unused)}"
+    assert not unused, f"BUILD: remove from the deps of {target}: {sorted(unused)}"
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from t2t_keras.extras import EXTRAS
 # Seconds until a process counts as hung. CI machines may be very slow.
 PATIENCE = 600
 # Also dependencies of core packages.
-BROUGHT = {"grpc", "urllib3", "huggingface_hub", "kagglehub"}
-OPTIONAL = {m for modules in EXTRAS.values() for m in modules} - BROUGHT
+DEPENDENCIES_OF_CORE = {"grpc", "urllib3", "huggingface_hub", "kagglehub"}
+OPTIONAL = {m for modules in EXTRAS.values() for m in modules} - DEPENDENCIES_OF_CORE
 # Extras that a stage requires.
 NEEDED = {
     "serve": ["server"],

@@ -1,4 +1,4 @@
-"""What the documentation tells users to type is what the commands take."""
+"""Checks the documentation against the commands and their flags."""
 
 import re
 import shlex
@@ -40,12 +40,12 @@ STAGES = (
     "parse|visualize|variations|complexity|cost"
 )
 
-# Stages ask for these.
+# Flags without a default that some stage requires.
 REQUIRED = {
     *("data_dir", "model_dir", "output_dir", "export_dir", "server"),
     *("source_text", "translations"),
 }
-ZERO_IS_ZERO = {
+PLAIN_ZERO = {
     *("min_length", "worker_index", "sample_seed", "cldr_seed", "tree_substitutions"),
     *("seed", "batch_timeout_micros"),
 }
@@ -63,7 +63,7 @@ UNITS = {
 
 
 def commands(text):
-    """Returns the words of every command of ours in a text, a line or more each."""
+    """Yields the flags of every t2t command in a text."""
     joined = re.sub(r"\\\n", " ", text)
     for found in re.finditer(rf"\bt2t-(?:{STAGES})\b([^\n#`|'&>]*)", joined):
         if words := [w for w in found[1].split() if w.startswith("--")]:
@@ -71,7 +71,7 @@ def commands(text):
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_flags_in_documents_exist(path):
+def test_flags_in_documentation_exist(path):
     if path.suffix == ".svg":
         return
     for words in commands(path.read_text()):
@@ -93,20 +93,20 @@ def own_flags():
 
 
 @pytest.mark.parametrize("flag", own_flags(), ids=lambda flag: flag.name)
-def test_help_is_complete_sentences_with_default_and_unit(flag):
-    # absl puts the values of an enum before its help.
+def test_help_has_complete_sentences_default_and_unit(flag):
+    # absl prepends the values of an enum to its help.
     text = re.sub(r"^<[^>]*>: ", "", flag.help)
     assert re.match(r"[A-Z]|sacreBLEU|[a-z]+BLEU", text), text
     assert text.endswith("."), text
     assert "  " not in text
     for word in ("[", "so many", "likeliest", "held-back", "Of --", "None"):
         assert word not in text, text
-    # absl shows a default that is a value; help tells what the others stand for.
+    # absl shows defaults other than None. The help explains the effect of None.
     if flag.default is None and flag.name not in REQUIRED:
         assert re.search(r"Default: .|^Ignored: |^Not supported: ", text), text
-    # 0 that stands for something else than 0 is explained.
+    # The help explains a default of 0 that has a special meaning.
     if flag.default == 0 and not isinstance(flag.default, bool | float):
-        assert "(0 = " in text or flag.name in ZERO_IS_ZERO, text
+        assert "(0 = " in text or flag.name in PLAIN_ZERO, text
     for suffix, unit in UNITS.items():
         if flag.name.endswith(suffix):
             assert re.search(unit, text, re.IGNORECASE), text
@@ -119,7 +119,7 @@ def test_every_score_is_explained():
         assert re.search(rf"\b{name}\b", flags.FLAGS["scores"].help)
 
 
-def test_the_kubernetes_manifest_is_one_job_of_its_workers():
+def test_kubernetes_manifest_is_one_indexed_job_of_all_workers():
     service, job = yaml.safe_load_all((ROOT / "docs" / "kubernetes.yaml").read_text())
     assert (service["kind"], job["kind"]) == ("Service", "Job")
     assert service["spec"]["clusterIP"] == "None"
@@ -134,7 +134,7 @@ def test_the_kubernetes_manifest_is_one_job_of_its_workers():
     given = dict(word.lstrip("-").split("=", 1) for word in words[2:])
     workers = given["workers"].split(",")
     (port,) = (entry["containerPort"] for entry in container["ports"])
-    # A pod of an indexed job is called after the job and its index.
+    # A pod of an indexed job is named after the job and its index.
     assert workers == [
         f"{name}-{i}.{pod['subdomain']}:{port}" for i in range(len(workers))
     ]
@@ -145,7 +145,7 @@ def test_the_kubernetes_manifest_is_one_job_of_its_workers():
     assert mount["name"] in [volume["name"] for volume in pod["volumes"]]
 
 
-def test_the_slurm_script_starts_a_worker_on_each_machine(tmp_path):
+def test_slurm_script_starts_a_worker_on_each_machine(tmp_path):
     """Runs the script with stand-ins for Slurm's own commands."""
     stand_ins = {
         "scontrol": 'if [ "$1" = show ]; then printf "n1\\nn2\\n"; '

@@ -1,4 +1,4 @@
-"""A model directory belongs to one training and tells which weights are the best."""
+"""Tests of model directories: configuration, checkpoints, averages, locks."""
 
 import shutil
 import sys
@@ -62,7 +62,7 @@ def save(model_dir, config, step, value):
     return model
 
 
-def test_translator_of_a_model_directory_writes_a_preset(model_dir, config, tmp_path):
+def test_translator_from_model_directory_saves_a_preset(model_dir, config, tmp_path):
     save(model_dir, config, 5, 0.5)
     with pytest.raises(UserError, match=r"model is a model directory.*save_to_preset"):
         Translator.from_preset(model_dir.path)
@@ -87,7 +87,7 @@ def test_models_are_loaded_in_float32_whatever_keras_is_configured_with(
         keras.config.set_dtype_policy(before)
 
 
-def test_open_translator_tells_what_it_loaded(model_dir, config):
+def test_open_translator_returns_the_loaded_models(model_dir, config):
     for step in (5, 6):
         save(model_dir, config, step, step / 10)
     translator, loaded = model_dir.open_translator(
@@ -103,19 +103,19 @@ def test_open_translator_tells_what_it_loaded(model_dir, config):
     assert not loaded
 
 
-def test_only_the_run_may_change(model_dir, data, config):
+def test_only_settings_of_the_run_may_change(model_dir, data, config):
     model_dir.initialize(config, TRAINING.replace(train_steps=20), data)
     assert model_dir.config["run"]["train_steps"] == 20
     with pytest.raises(ValueError, match="d_ff is 8 there and 16 here"):
         model_dir.initialize(config.replace(d_ff=16), TRAINING, data)
     with pytest.raises(ValueError, match=r"learning_rate is 1\.0 there and 2\.0 here"):
         model_dir.initialize(config, TRAINING.replace(learning_rate=2.0), data)
-    # What was refused has changed nothing.
+    # Rejected configurations change nothing.
     assert model_dir.training_config.learning_rate == 1
     assert model_dir.config["run"]["train_steps"] == 20
 
 
-def test_other_training_data_are_refused(model_dir, data, config, tmp_path):
+def test_other_training_data_is_rejected(model_dir, data, config, tmp_path):
     other = prepare_pairs(tmp_path, 60)
     other.tokenizers = data.tokenizers
     other.manifest["vocabulary_fingerprint"] = data.tokenizers.fingerprint
@@ -123,21 +123,21 @@ def test_other_training_data_are_refused(model_dir, data, config, tmp_path):
         model_dir.initialize(config, TRAINING, other)
 
 
-def test_a_damaged_config_is_named(model_dir):
+def test_damaged_config_is_named(model_dir):
     path = model_dir.path / "config.json"
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match=r"config\.json is damaged"):
         model_dir.load_model()
 
 
-def test_a_directory_of_another_version_is_refused(model_dir):
+def test_directory_of_another_version_is_rejected(model_dir):
     path = model_dir.path / "config.json"
     path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
     with pytest.raises(ValueError, match="its format is 1, this version reads 2"):
         model_dir.load_model()
 
 
-def test_the_average_counts_until_training_goes_on(model_dir, config):
+def test_average_is_used_until_training_continues(model_dir, config):
     with pytest.raises(ValueError, match="has no checkpoint yet"):
         model_dir.average(2)
     for step, value in ((1, 5.0), (2, 1.0), (3, 2.0)):
@@ -156,11 +156,11 @@ def test_the_average_counts_until_training_goes_on(model_dir, config):
         np.testing.assert_array_equal(weight, np.full(weight.shape, 1.5))
 
 
-def test_a_loaded_model_tells_its_weights_and_their_step(model_dir, config, tmp_path):
+def test_loaded_model_has_name_and_step_of_its_weights(model_dir, config, tmp_path):
     for step in (1, 2):
         save(model_dir, config, step, float(step))
     loaded = model_dir.load()
-    # What is averaged or trained from here on is another matter.
+    # Later averaging and training do not affect the loaded model.
     model_dir.average(2)
     save(model_dir, config, 3, 3.0)
     assert loaded[1:] == ("weights-00000002.npz", 2)
@@ -171,7 +171,7 @@ def test_a_loaded_model_tells_its_weights_and_their_step(model_dir, config, tmp_
     assert model_dir.load(str(elsewhere))[1:] == (str(elsewhere), 2)
 
 
-def test_the_exponential_average_stands_in_for_the_newest(model_dir, config):
+def test_ema_is_used_instead_of_the_newest_checkpoint(model_dir, config):
     model = save(model_dir, config, 3, 2.0)
     weights = {v.path: np.full(v.shape, 9.0) for v in model.variables}
     model_dir.save_ema(weights, 3)
@@ -182,7 +182,7 @@ def test_the_exponential_average_stands_in_for_the_newest(model_dir, config):
     assert model_dir.weights_path("ema") == model_dir.ema_path
 
 
-def test_an_exponential_average_that_is_lost_or_behind_is_noticed(model_dir, config):
+def test_missing_outdated_or_damaged_ema_is_detected(model_dir, config):
     model = save(model_dir, config, 3, 2.0)
     weights = {v.path: v.numpy() for v in model.variables}
     assert not model_dir.has_current_ema()
@@ -195,7 +195,7 @@ def test_an_exponential_average_that_is_lost_or_behind_is_noticed(model_dir, con
 
 
 @pytest.mark.parametrize("kind", ["averaged", "ema"])
-def test_a_directory_of_an_average_alone_is_not_trained_in(model_dir, config, kind):
+def test_directory_with_only_an_average_rejects_training(model_dir, config, kind):
     assert model_dir.checkpoint_to_resume(print) is None
     model = save(model_dir, config, 3, 2.0)
     assert model_dir.checkpoint_to_resume(print) == 3
@@ -214,7 +214,7 @@ def test_a_directory_of_an_average_alone_is_not_trained_in(model_dir, config, ki
     assert model_dir.checkpoint_to_resume(print) is None
 
 
-def test_a_second_training_is_refused_until_the_first_has_ended(model_dir):
+def test_lock_rejects_a_second_training(model_dir):
     with model_dir.lock():
         assert model_dir.is_locked()
         with (
@@ -225,7 +225,7 @@ def test_a_second_training_is_refused_until_the_first_has_ended(model_dir):
     assert not model_dir.is_locked()
 
 
-def test_a_directory_that_cannot_be_written_to_is_named():
+def test_read_only_directory_is_named():
     with (
         pytest.raises(ValueError, match="/proc/model cannot be written to"),
         ModelDir("/proc/model").lock(),
@@ -233,7 +233,7 @@ def test_a_directory_that_cannot_be_written_to_is_named():
         pass
 
 
-def test_a_full_disk_is_found_before_training(model_dir, config, monkeypatch):
+def test_full_disk_is_detected_before_training(model_dir, config, monkeypatch):
     model = Transformer(config)
     model_dir.check_space(model.variables)
     usage = shutil.disk_usage(model_dir.path)._replace(free=1000)

@@ -1,4 +1,4 @@
-"""The wheel: its metadata, its files, and its commands outside the checkout."""
+"""Tests of the wheel: metadata, files, and commands outside the checkout."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def wheel(tmp_path_factory):
 
 
 def read(wheel, ending):
-    """Returns the text of the only file in a wheel whose name ends so."""
+    """Returns the text of the only file in a wheel with a given name ending."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(ending))
         return archive.read(name).decode("utf-8")
@@ -44,7 +44,7 @@ def test_metadata_names_license_author_and_readme(wheel):
     assert license_text == (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
-def test_citation_is_of_the_packaged_version(wheel):
+def test_citation_has_the_packaged_version(wheel):
     metadata = Parser().parsestr(read(wheel, ".dist-info/METADATA"))
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == metadata["Version"]
@@ -52,7 +52,7 @@ def test_citation_is_of_the_packaged_version(wheel):
     assert citation["references"][0]["title"] == "Attention Is All You Need"
 
 
-def test_the_wheel_installs_and_its_command_runs(wheel, tmp_path):
+def test_wheel_installs_and_its_command_runs(wheel, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     for source in ("flags", "pipelines", "t2t_keras"):
         for path in (ROOT / source).rglob("*.py"):

@@ -1,7 +1,7 @@
 """The paper's equations in NumPy float64, independent of the library's code.
 
-Weights are looked up by the names that the library's variables have; the mathematics
-is written anew from "Attention Is All You Need".
+Weights are looked up by the names of the library's variables. The mathematics is an
+independent implementation of "Attention Is All You Need".
 """
 
 import math
@@ -24,9 +24,9 @@ def attention(q, k, v, mask=None):
 
 
 def weights_of(layer):
-    """Returns a layer's weights by path, less the layer's own name, in float64.
+    """Returns the weights of a layer in float64, by path relative to the layer.
 
-    A kernel is as the paper writes it: x is multiplied with it from the left.
+    Kernels are as in the paper: y = x W.
     """
     weights = {}
     for v in layer.weights:
@@ -45,7 +45,7 @@ def part(weights, prefix):
 
 
 def multi_head_attention(w, x, memory, mask, heads, d_k, d_v):
-    """Section 3.2.2, head by head."""
+    """Section 3.2.2, computed head by head."""
     size = heads * d_k
     if memory is None:
         kernel = w["query_key_value/kernel"]
@@ -131,7 +131,7 @@ def decoder_layer(w, x, memory, self_mask, cross_mask, heads, d_k, d_v, pre_norm
 
 
 def positions(length, d_model):
-    """Section 3.5, number by number."""
+    """Section 3.5, computed element by element."""
     table = np.zeros((length, d_model))
     for pos in range(length):
         for i in range(0, d_model, 2):

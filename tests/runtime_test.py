@@ -1,4 +1,4 @@
-"""Variables and threads are set by one call, for each kind of process, and not else."""
+"""Tests that only `runtime.configure` sets environment variables and threads."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ NAMES = {name for process in runtime.PROCESSES for name in runtime.environment(p
 
 
 def run_python(code, **environment):
-    """Runs code without any of the variables but those given; returns its output."""
+    """Runs code with only the given variables set. Returns its output."""
     kept = {name: value for name, value in os.environ.items() if name not in NAMES}
     return subprocess.check_output(
         [sys.executable, "-c", code], env={**kept, **environment}, text=True
@@ -47,14 +47,14 @@ def test_importing_the_library_sets_nothing():
     assert not found
     assert same_threshold
     assert threads == 0
-    # Nor does the call do half of its work where it comes too late.
+    # A call that comes too late raises an error and sets nothing.
     assert "before TensorFlow is imported" in late
     assert "TF_ENABLE_ONEDNN_OPTS" in late
 
 
 @pytest.mark.parametrize("process", runtime.PROCESSES)
 @pytest.mark.parametrize("given", [{}, {"TF_ENABLE_ONEDNN_OPTS": "0"}])
-def test_configure_sets_what_a_user_has_not(process, given):
+def test_configure_keeps_variables_that_the_user_has_set(process, given):
     shown = run_python(
         "import gc, json, os\n"
         "from t2t_keras import runtime\n"
@@ -68,18 +68,18 @@ def test_configure_sets_what_a_user_has_not(process, given):
     assert threshold == 50_000
 
 
-def test_weights_are_assumed_frozen_in_decoding_alone():
+def test_weights_are_assumed_frozen_only_in_decoding():
     name = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
     frozen = [p for p in runtime.PROCESSES if name in runtime.environment(p)]
     assert frozen == ["decoding"]
 
 
-def test_configure_refuses_an_unknown_process():
+def test_configure_rejects_an_unknown_process():
     with pytest.raises(ValueError, match="Received: 'inference'"):
         runtime.configure("inference")
 
 
-def test_training_is_right_where_the_environment_says_that_weights_are_frozen():
+def test_training_is_correct_if_the_user_sets_frozen_weights():
     shown = run_python(
         "from t2t_keras import runtime\n"
         "runtime.configure(concurrent=8)\n"
@@ -95,7 +95,7 @@ def test_training_is_right_where_the_environment_says_that_weights_are_frozen():
         TF_ONEDNN_ASSUME_FROZEN_WEIGHTS="1",
         TF_NUM_INTRAOP_THREADS="3",
     )
-    # The new weights, and no number of threads but the user's.
+    # The new weights, and the number of threads that the user has set.
     assert shown.split() == ["64.0", "0"]
 
 
@@ -104,7 +104,7 @@ import os, sys
 from t2t_keras import runtime
 from t2t_keras.pipelines import stage
 def main():
-    # As TensorFlow was loaded, which is before a stage's work begins.
+    # TensorFlow is imported before a stage's main function is called.
     assert "tensorflow" in sys.modules
     print(*(os.environ[name] for name in runtime.environment("decoding")))
 sys.argv[1:] = []
@@ -112,11 +112,11 @@ stage.run(main, "__main__", process="decoding")
 """
 
 
-def test_a_stage_configures_its_process_before_tensorflow_is_imported():
+def test_stage_configures_its_process_before_importing_tensorflow():
     assert run_python(_STAGE).split() == [*runtime.environment("decoding").values()]
 
 
-def test_a_lower_memory_limit_of_the_user_stays(monkeypatch):
+def test_lower_memory_limit_of_the_user_is_kept(monkeypatch):
     name = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
     for given, expected in (("100", "100"), ("900", "500"), (None, "500")):
         if given is None:
@@ -130,7 +130,7 @@ def test_a_lower_memory_limit_of_the_user_stays(monkeypatch):
         runtime.limit_tensors(500 << 20)
 
 
-# What is read there configures a backend, a cluster or an account, not speed.
+# Variables read there configure a backend, a cluster or an account, not speed.
 READERS = {
     "t2t_keras/runtime.py",
     "t2t_keras/keras_backend.py",
@@ -159,7 +159,7 @@ def process_of(stage):
     return None
 
 
-def test_the_documentation_names_each_variable_and_its_commands():
+def test_documentation_names_each_variable_and_its_commands():
     page = (ROOT / "docs" / "performance.md").read_text()
     table = {
         name: line

@@ -1,4 +1,4 @@
-"""A trainer of a toy model on random pairs, for tests of training."""
+"""Trains a toy model on random pairs, for tests of training."""
 
 import functools
 
@@ -15,7 +15,7 @@ from t2t_keras.training.trainer import Trainer
 
 
 class RandomExamples(Examples):
-    """Pairs of random ids, ragged on both sides."""
+    """Pairs of random token ids with ragged lengths."""
 
     def __init__(self, number=60, vocab=20, seed=0):
         rng = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def trainer_of(
 
 
 def batches(trainer, batching=None, start=START, examples=None):
-    """Returns an iterator over a trainer's share of the batches of random pairs."""
+    """Returns an iterator over the batches of random pairs for this trainer."""
     examples = examples or RandomExamples()
     batching = batching or Batching(64)
     order = BatchOrder(batching, examples.lengths)
@@ -69,6 +69,6 @@ def batches(trainer, batching=None, start=START, examples=None):
 
 
 def run(trainer, steps, **arguments):
-    """Takes steps and returns their logs."""
+    """Runs training steps and returns their logs."""
     iterator = batches(trainer, **arguments)
     return [trainer.train_step(iterator)[0] for _ in range(steps)]

@@ -1,4 +1,4 @@
-"""The whole model: the paper's equations, what it may see, and Keras's own uses."""
+"""Tests of the whole model: the paper's equations, masking, and Keras's API."""
 
 import sys
 
@@ -22,7 +22,7 @@ def inputs(source=SOURCE, target=TARGET):
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
-def test_the_model_equals_the_equations(pre_norm):
+def test_model_matches_the_papers_equations(pre_norm):
     model = Transformer(source_vocab_size=12, **SMALL, pre_norm=pre_norm)
     expected = reference.transformer(
         reference.weights_of(model), SOURCE, TARGET, 2, 4, 4, 4, pre_norm
@@ -37,7 +37,7 @@ def test_call_is_decode_of_encode():
     np.testing.assert_allclose(model(inputs()), logits, atol=1e-6)
 
 
-def test_decoding_in_steps_equals_decoding_at_once():
+def test_step_by_step_decoding_matches_full_decoding():
     model = Transformer(source_vocab_size=12, **SMALL)
     mask = t2t_keras.padding_mask(SOURCE)
     expected = model(inputs())
@@ -68,7 +68,7 @@ def test_decoding_in_parts_continues_positions_and_causal_mask(position):
     np.testing.assert_array_equal(cache.positions[:, 0], [range(5)] * 2)
 
 
-def test_the_future_and_padding_change_nothing_and_the_visible_does():
+def test_output_depends_on_visible_positions_only():
     model = Transformer(source_vocab_size=12, **SMALL)
     logits = model(inputs()).numpy()
     for position in range(1, 5):
@@ -78,10 +78,10 @@ def test_the_future_and_padding_change_nothing_and_the_visible_does():
         np.testing.assert_array_equal(other[1, :position], logits[1, :position])
         assert np.abs(other[1, position:] - logits[1, position:]).max(-1).all()
         np.testing.assert_array_equal(other[0], logits[0])
-    # More padding on the source's right is no other sentence.
+    # More padding at the end of the source changes nothing.
     wider = np.pad(SOURCE, [[0, 0], [0, 3]])
     np.testing.assert_allclose(model(inputs(wider)), logits, atol=1e-5)
-    # What is embedded at a padding position reaches no output.
+    # Encoder outputs at padding positions do not affect the logits.
     memory = model.encode(SOURCE).numpy()
     noisy = memory.copy()
     noisy[0, 4:] += 100
@@ -95,7 +95,7 @@ def test_the_future_and_padding_change_nothing_and_the_visible_does():
         assert np.abs(model(inputs(changed)).numpy()[0] - logits[0]).max(-1).all()
 
 
-def test_attention_scores_of_every_layer_and_head():
+def test_attention_scores_of_every_layer_and_head_are_returned():
     model = Transformer(source_vocab_size=12, **SMALL, num_decoder_layers=1)
     logits, scores = model(inputs(), return_attention_scores=True)
     np.testing.assert_allclose(model(inputs()), logits, atol=1e-6)
@@ -131,7 +131,7 @@ def test_keras_export_of_an_uncalled_model_gives_the_same_logits(arguments, tmp_
     loaded = tf.saved_model.load(tmp_path / "exported")
     served = loaded.serve(inputs())
     np.testing.assert_allclose(tf.cast(served, tf.float32), expected, atol=1e-6)
-    # As TensorFlow Serving loads it.
+    # Loaded as TensorFlow Serving does.
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         graph = tf.compat.v1.saved_model.loader.load(
             session, ["serve"], str(tmp_path / "exported")
@@ -150,7 +150,7 @@ def test_summary_shows_the_output_shape_of_every_layer():
         lines = []
         model.summary(expand_nested=True, line_length=100, print_fn=lines.append)
         rows = [line for line in "\n".join(lines).splitlines() if "(None" in line]
-        # Embeddings, positions, dropouts, encoder and decoder, and the layers of both.
+        # Embeddings, positions, dropouts, encoder, decoder, and the layers of both.
         assert len(rows) == 6 + (1 if share else 2) + 4
         assert all("(None, None, 16)" in row for row in rows)
         assert "?" not in "".join(lines)
@@ -189,7 +189,7 @@ def test_compile_and_fit_learn_on_one_device():
     np.testing.assert_array_equal(predicted[1], labels[1])
 
 
-def test_bfloat16_is_near_float32():
+def test_bfloat16_is_close_to_float32():
     full = Transformer(source_vocab_size=12, **SMALL)
     half = Transformer(source_vocab_size=12, **SMALL, dtype="mixed_bfloat16")
     assert {v.dtype for v in half.trainable_weights} == {"float32"}
@@ -203,7 +203,7 @@ def test_bfloat16_is_near_float32():
     ("sizes", "millions"),
     [({}, 63.0), ({"d_model": 1024, "d_ff": 4096, "num_heads": 16}, 214.2)],
 )
-def test_sizes_of_base_and_big(sizes, millions):
+def test_base_and_big_have_expected_number_of_parameters(sizes, millions):
     model = Transformer(source_vocab_size=37_000, **sizes)
     trainable = sum(int(np.prod(v.shape)) for v in model.trainable_weights)
     assert round(trainable / 1e6, 1) == millions
@@ -230,7 +230,7 @@ def test_equal_seeds_give_equal_weights():
         ({"dropout": 1.5}, "dropout must be a number from 0 to 1.*1.5"),
     ],
 )
-def test_what_cannot_be_built_says_why(arguments, message):
+def test_invalid_arguments_are_rejected_with_a_reason(arguments, message):
     with pytest.raises(ValueError, match=message):
         Transformer(source_vocab_size=12, **{**SMALL, **arguments})
 

@@ -1,7 +1,7 @@
 """Runs mypy on the library, the flags and the pipelines.
 
-`flags` and `pipelines` are modules of `t2t_keras` only once they are installed, which
-mypy cannot know. So it checks a folder in which they lie where setup.py puts them.
+`flags` and `pipelines` are modules of `t2t_keras` only after installation. So mypy
+checks a temporary folder with the layout of the installed package.
 
     .venv/bin/python tests/type_check.py
 """
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    """Prints what mypy says, with the repository's own paths; returns its status."""
+    """Prints the output of mypy with repository paths. Returns its exit status."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder, "t2t_keras")
         package.mkdir()

@@ -1,7 +1,7 @@
-"""A Python that has loaded TensorFlow and becomes a stage whenever it is asked to.
+"""A Python process that has loaded TensorFlow and forks stages on request.
 
-Each stage is a process of its own all the same: a fork, with its own command line,
-environment, files and exit status. What is saved are the seconds of each start.
+Each stage is still a separate process, with its own command line, environment, files
+and exit status. This saves the seconds that importing TensorFlow takes.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 
 
 def main():
-    """Reads a command on each line of standard input; prints the status of each."""
+    """Reads commands from standard input, one per line, and prints their status."""
     import keras  # noqa: F401
     import tensorflow  # noqa: F401
     import tensorflow_text  # noqa: F401
@@ -20,14 +20,14 @@ def main():
         command = json.loads(line)
         pid = os.fork()
         if not pid:
-            become(**command)
+            run_module_as_main(**command)
             return
         _, status = os.waitpid(pid, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-class Without:
-    """A finder of modules to which some packages are not installed."""
+class HidingFinder:
+    """A module finder that hides some packages."""
 
     def __init__(self, finder, missing):
         self._finder = finder
@@ -39,7 +39,7 @@ class Without:
         return self._finder.find_spec(name, path, target)
 
     def find_distributions(self, context):
-        # Some finders know modules alone.
+        # Some finders find only modules.
         find = getattr(self._finder, "find_distributions", None)
         return find(context) if find and context.name not in self._missing else []
 
@@ -47,9 +47,9 @@ class Without:
         return getattr(self._finder, name)
 
 
-def become(module, arguments, directory, environment, files, missing):
-    """Goes on as `python -m MODULE ARGUMENTS`, without some modules."""
-    sys.meta_path[:] = [Without(finder, missing) for finder in sys.meta_path]
+def run_module_as_main(module, arguments, directory, environment, files, missing):
+    """Continues as `python -m MODULE ARGUMENTS`, without the missing modules."""
+    sys.meta_path[:] = [HidingFinder(finder, missing) for finder in sys.meta_path]
     for name in [*sys.modules]:
         if name.partition(".")[0] in missing:
             del sys.modules[name]

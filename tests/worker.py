@@ -1,7 +1,6 @@
-"""Trains in a process of its own, for tests/training/strategy_test.py.
+"""Trains in a separate process, for tests/training/strategy_test.py.
 
-TensorFlow forgets neither the devices nor the groups of a strategy before its process
-ends.
+TensorFlow keeps the devices and groups of a strategy until the process ends.
 """
 
 import dataclasses
@@ -16,13 +15,13 @@ from t2t_keras.data.batching import Batching
 from t2t_keras.training.strategy import make_strategy
 
 STEPS = 20
-# Ragged, and some batches have fewer pairs than there are replicas.
+# Ragged lengths. Some batches have fewer pairs than there are replicas.
 EXAMPLES = RandomExamples(61)
 BATCHING = Batching(64, 7)
 
 
 def train(path, dtype="float64", dropout=0.0, accumulate=1, jit=False, **strategy):
-    """Trains, validates, and writes weights; returns the logs and the dev figures."""
+    """Trains, validates and saves weights. Returns the logs and the dev metrics."""
     trainer = trainer_of(
         dtype,
         dropout,

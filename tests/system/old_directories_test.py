@@ -1,6 +1,6 @@
-"""Directories that an older version wrote still work: data, model and export.
+"""Data, model and export directories written by an older version still work.
 
-What they are and how they were made: tests/system/old_version/README.md.
+tests/system/old_version/README.md describes them and how they were made.
 """
 
 import json
@@ -13,19 +13,19 @@ import command
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  An export's operations are registered by it.
+import tensorflow_text  # noqa: F401  Registers operations of the export.
 
 from t2t_keras.server.saved_model import SavedModel
 
 FOLDER = Path(__file__).with_name("old_version")
 EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
-# Not bits: processors with other vector instructions round in another way.
+# Not exact: rounding depends on the vector instructions of the processor.
 RELATIVE = 1e-3
 
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
-    """The unpacked directories, beside a file of sources and one of references."""
+    """The unpacked directories, a file of sources and a file of references."""
     work = tmp_path_factory.mktemp("old")
     with tarfile.open(FOLDER / "directories.tar.xz") as archive:
         archive.extractall(work, filter="data")
@@ -35,7 +35,7 @@ def old(tmp_path_factory):
 
 
 def check_outputs(computed, expected):
-    """Compares the arrays that a signature returned with those recorded."""
+    """Compares the outputs of a signature with the recorded ones."""
     for name, value in expected.items():
         array = np.asarray(computed[name])
         if array.dtype.kind == "f":
@@ -56,7 +56,7 @@ def signature_inputs(names):
 
 
 def check_hypotheses(lines, expected):
-    """Compares n-best lists, written as JSON, with those recorded."""
+    """Compares n-best lists in JSON with the recorded ones."""
     for line, wanted in zip(lines, expected, strict=True):
         found = json.loads(line)
         assert found["source"] == wanted["source"]
@@ -92,7 +92,7 @@ def test_training_resumes_from_old_checkpoint_on_old_data(old):
         assert dev[name] == pytest.approx(EXPECTED["resumed"]["dev"][name], RELATIVE)
 
 
-def test_old_model_translates_as_it_did(old):
+def test_old_model_gives_the_recorded_translations(old):
     flags = (f"--model_dir={old}/model", f"--input={old}/sources")
     flags += ("--n_best=4", "--output_format=json")
     for checkpoint, expected in EXPECTED["translations"].items():
@@ -100,7 +100,7 @@ def test_old_model_translates_as_it_did(old):
         check_hypotheses(run.stdout.splitlines(), expected)
 
 
-def test_old_model_scores_translations_as_it_did(old):
+def test_old_model_gives_the_recorded_scores(old):
     run = command.stage(
         "score",
         f"--model_dir={old}/model",
@@ -113,7 +113,7 @@ def test_old_model_scores_translations_as_it_did(old):
     )
 
 
-def test_old_checkpoints_average_to_the_old_average(old):
+def test_old_checkpoints_average_to_the_recorded_weights(old):
     model = old / "averaged"
     shutil.copytree(old / "model", model)
     with np.load(old / "model" / "averaged.npz") as file:
@@ -128,23 +128,23 @@ def test_old_checkpoints_average_to_the_old_average(old):
             np.testing.assert_allclose(averaged[name], array, 1e-6, 1e-7, err_msg=name)
 
 
-def test_export_of_old_model_computes_what_its_own_did(old):
+def test_new_export_of_old_model_gives_the_recorded_outputs(old):
     base = old / "exported_today"
     command.stage(
         "export", f"--model_dir={old}/model", f"--export_dir={base}", "--nokeras_file"
     )
-    # Since then, attention to the source's end token is left out of alignments.
+    # Alignments have changed since: they exclude attention to the source end token.
     expected = {name: dict(outputs) for name, outputs in EXPECTED["export"].items()}
     del expected["align"]["attention"]
     check_signatures(base / "1", expected)
 
 
-def test_old_export_is_served_as_it_was(old):
+def test_old_export_gives_the_recorded_outputs(old):
     check_signatures(old / "export" / "1", EXPECTED["export"])
 
 
 def check_signatures(version, expected_of):
-    """Runs all recorded signatures, by our server's loader and by TensorFlow's."""
+    """Runs all recorded signatures with our server's loader and with TensorFlow's."""
     ours, theirs = SavedModel(version), tf.saved_model.load(str(version))
     try:
         for name, expected in expected_of.items():

@@ -1,4 +1,4 @@
-"""The whole chain on a task that can be checked: reversing digits."""
+"""Runs the whole pipeline on a task with known results: reversing digits."""
 
 import random
 import sys
@@ -30,7 +30,7 @@ def write_pairs(directory, split, number, seed):
 
 
 @pytest.mark.long
-def test_a_short_training_learns_to_reverse(tmp_path):
+def test_short_training_learns_to_reverse(tmp_path):
     files = [
         flag
         for split, number in (("train", 20_000), ("dev", 100), ("test", 500))
@@ -43,7 +43,7 @@ def test_a_short_training_learns_to_reverse(tmp_path):
         "--corpus=text",
         "--source_lang=digits",
         "--target_lang=digits",
-        # Digits, the mark of a word's begin, and the four special tokens.
+        # Digits, the word-initial marker, and the four special tokens.
         "--vocab_size=15",
         data_dir,
         *files,
@@ -68,7 +68,7 @@ def test_a_short_training_learns_to_reverse(tmp_path):
     exact = sum(a == b for a, b in zip(hypotheses, references, strict=True))
     assert exact >= 0.99 * len(references), f"{exact} of {len(references)}"
 
-    # The file holds what standard output showed; evaluate scores both ways alike.
+    # The file has the same content as standard output, and evaluate agrees on both.
     plain = tmp_path / "hypotheses.txt"
     plain.write_text(printed)
     ways = [
@@ -78,7 +78,7 @@ def test_a_short_training_learns_to_reverse(tmp_path):
         [f"--hypothesis={output}", f"--reference={target}"],
     ]
     scores = [command.stage("evaluate", *way).stdout.splitlines() for way in ways]
-    # BLEU and chrF; models add their perplexity.
+    # BLEU and chrF, plus the perplexity if there is a model.
     assert {tuple(lines[:2]) for lines in scores} == {tuple(scores[0][:2])}
     assert scores[0][0].startswith("bleu ")
     assert [len(lines) for lines in scores] == [3, 3, 2, 2]
