@@ -1,4 +1,4 @@
-"""Configurations of models and of their training, and presets of both."""
+"""Configurations of models and training, and presets of both."""
 
 from t2t_keras.config.presets import PRESETS, Preset
 from t2t_keras.config.training_config import TrainingConfig

@@ -1,4 +1,4 @@
-"""What all configurations have in common: fields that check and describe themselves."""
+"""Base class of all configurations: fields with types, ranges and help texts."""
 
 import dataclasses
 import math
@@ -20,17 +20,17 @@ def option(
     unset: str | None = None,
     may_change: bool = False,
 ) -> Any:
-    """Returns a field of a configuration, with what a command-line flag needs.
+    """Returns a configuration field with the metadata of its command-line flag.
 
     Args:
         default: The default value.
         help: Description for `--help`: full sentences, with the unit.
-        minimum: Smallest value allowed. Default: no limit.
-        maximum: Largest value allowed. Default: no limit.
-        choices: All values allowed. Default: any.
-        unset: What None stands for, where that is a value.
-        may_change: Whether a training may be resumed with another value. Default
-            False: the value decides what is computed.
+        minimum: Minimum value. Default: no limit.
+        maximum: Maximum value. Default: no limit.
+        choices: Allowed values. Default: any.
+        unset: Meaning of None, for fields that allow it.
+        may_change: Whether training can be resumed with another value. Default False:
+            the value affects the result.
     """
     return dataclasses.field(
         default=default,
@@ -58,7 +58,7 @@ class Config:
     """Base of the configurations, which are frozen dataclasses.
 
     Raises:
-        UserError: If a value has the wrong type or is out of its range.
+        UserError: If a value has the wrong type or is out of range.
     """
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Config:
 
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
-        """Returns the names of the fields in their order."""
+        """Returns the names of the fields in order of definition."""
         return tuple(field.name for field in dataclasses.fields(cls))  # type: ignore[arg-type]
 
     @classmethod
@@ -81,10 +81,10 @@ class Config:
         """Builds a configuration, such as one read from JSON.
 
         Args:
-            values: Values by field name. Missing fields get their defaults.
+            values: Values by field name. Missing fields take their defaults.
 
         Raises:
-            UserError: If a name is no field, or a value is not allowed.
+            UserError: If a field is unknown or a value is not allowed.
         """
         unknown = [name for name in values if name not in cls.field_names()]
         if unknown:
@@ -97,14 +97,14 @@ class Config:
         return cls(**{**values, **lists})
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all values by field name, ready for JSON."""
+        """Returns all values by field name, serializable as JSON."""
         return {name: getattr(self, name) for name in self.field_names()}
 
     def replace(self, **values: Any) -> Self:
         """Returns a copy with other values.
 
         Raises:
-            UserError: If a name is no field, or a value is not allowed.
+            UserError: If a field is unknown or a value is not allowed.
         """
         return self.from_dict({**self.to_dict(), **values})
 
@@ -117,7 +117,7 @@ def _check(config: type, field: dataclasses.Field[Any], value: Any) -> None:
     expected = {int: "an integer", float: "a number", bool: "True or False"}.get(
         kind, "text" if kind is str else f"a {kind.__name__}"
     )
-    # Python counts True among the integers, and integers serve as floats.
+    # bool is a subclass of int, and integers are accepted as floats.
     is_number = (
         isinstance(value, int | float)
         and not isinstance(value, bool)

@@ -12,7 +12,7 @@ from t2t_keras.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """The vocabulary, the model and the training that belong together.
+    """Configuration of vocabulary, model and training.
 
     Attributes:
         subword: Kind of the subword vocabulary: bpe, unigram or wordpiece.
@@ -27,7 +27,7 @@ class Preset:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def values(self) -> dict[str, Any]:
-        """Returns all values by name; no two configurations share a name."""
+        """Returns all values by name. Names are unique across the configurations."""
         return {
             "subword": self.subword,
             "vocab_size": self.vocab_size,
@@ -36,7 +36,7 @@ class Preset:
         }
 
     def replace(self, **values: Any) -> Self:
-        """Returns a copy with other values, wherever they belong.
+        """Returns a copy with other values in any of the configurations.
 
         Args:
             **values: Names as in `values`.
@@ -92,7 +92,7 @@ TINY = BASE.replace(
     cooldown=0.2,
     search={"length_penalty": 1.4},
 )
-"""Learns a small corpus on a laptop's CPU within minutes.
+"""Trains on a small corpus within minutes on a laptop's CPU.
 
 Pre-norm, since the decoder of a post-norm model often does not attend to the source
 yet after a few hundred steps.
@@ -131,7 +131,7 @@ PARSING = BASE.replace(
 """The paper's parser for WSJ alone (section 6.3).
 
 The paper names dropout, learning rate and beam as its only differences from base,
-without values for the first two: those here are of its authors'
+without values for the first two. The values here are those of its authors'
 `transformer_parsing_base` in Tensor2Tensor.
 """
 
@@ -144,7 +144,7 @@ def vary(base: Preset, row: str) -> Preset:
         row: A key of `VARIATIONS`.
 
     Raises:
-        UserError: If the row makes no model of this base.
+        UserError: If the changes do not give a valid model for this base.
     """
     return base.replace(**_changes(base.values(), VARIATIONS[row]))
 
@@ -164,7 +164,7 @@ def _changes(base: dict[str, Any], variation: Variation) -> dict[str, Any]:
 
 
 _ENGLISH_FRENCH = {"subword": "wordpiece", "vocab_size": 32_000}
-"""What English-French changes (section 5.1)."""
+"""Changes for English-French (section 5.1)."""
 
 PRESETS: dict[str, Preset] = {
     "tiny": TINY,

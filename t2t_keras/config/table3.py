@@ -1,4 +1,4 @@
-"""Table 3 of the paper: what each row changes in base, and its published results."""
+"""Table 3 of the paper: the changes of each row to base, and published results."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,13 +8,13 @@ class Variation(NamedTuple):
     """A row of Table 3.
 
     Attributes:
-        group: The letter that the paper gives it; of base and big, their names.
-        perplexity: The paper's, per word piece, on newstest2013.
-        bleu: The paper's, likewise.
-        parameters: The paper's, in millions.
-        factors: What is multiplied, so that a row keeps its meaning beside a base of
-            another size.
-        values: What is set.
+        group: Letter of the row in the paper, or "base" or "big".
+        perplexity: Published perplexity per word piece on newstest2013.
+        bleu: Published BLEU on newstest2013.
+        parameters: Published number of parameters, in millions.
+        factors: Factors by which to multiply values of base. They apply to a base of
+            any size.
+        values: Values to set.
     """
 
     group: str

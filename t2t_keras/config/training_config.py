@@ -1,4 +1,4 @@
-"""The configuration of a training."""
+"""The configuration of training."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The configuration of a model."""
+"""The configuration of a Transformer."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ POSITIONS = ("sinusoidal", "learned")
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig(Config):
-    """What a Transformer is built of.
+    """Architecture of a Transformer.
 
     The defaults are the paper's base model (Vaswani et al., 2017, Table 3). Fields
     with help texts are flags of `t2t-train`, with the same names.
@@ -25,8 +25,8 @@ class TransformerConfig(Config):
         target_vocab_size: Number of target tokens. Default None: `source_vocab_size`.
 
     Raises:
-        UserError: If a value has the wrong type, is out of its range, or does not go
-            with another.
+        UserError: If a value has the wrong type, is out of range, or contradicts
+            another.
     """
 
     source_vocab_size: int | None = None

@@ -1,6 +1,7 @@
-"""Files of named arrays that appear whole or not at all, and say when damaged.
+"""Files of named arrays: written atomically, checked for damage when read.
 
-They are NumPy archives, whose members carry checksums, readable without this package.
+They are NumPy archives (.npz), whose members carry checksums. NumPy alone can read
+them.
 """
 
 import errno
@@ -19,14 +20,14 @@ _NAMES = "names"
 
 
 def save_arrays(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
-    """Writes named arrays into a file that appears whole or not at all."""
+    """Writes named arrays to a file atomically."""
     with atomic_writer(path) as file:
         names = np.array(json.dumps(sorted(arrays)))
         np.savez(file, **arrays, **{_NAMES: names})  # type: ignore[arg-type]
 
 
 class DamagedCheckpoint(UserError):
-    """A file that does not hold what was written to it."""
+    """A checkpoint file whose content was damaged after it was written."""
 
 
 def load_arrays(
@@ -36,7 +37,7 @@ def load_arrays(
 
     Args:
         path: The file.
-        names: Which of them to read, if they are there. Default all.
+        names: Names of the arrays to read; missing ones are ignored. Default: all.
 
     Raises:
         DamagedCheckpoint: If the file is damaged.
@@ -50,33 +51,35 @@ def load_arrays(
     except FileNotFoundError as error:
         raise UserError(f"No such checkpoint: {path}") from error
     except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # Sent to a place that is none.
+        if error.errno in (None, errno.EINVAL):  # A seek out of range.
             raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
         with user_path(path, "read"):
             raise  # The disk's or the network's fault, not the file's.
-    except Exception as error:  # zipfile, zlib and NumPy raise what they like.
+    except Exception as error:  # zipfile, zlib and NumPy raise many types.
         raise DamagedCheckpoint(f"The checkpoint {path} is damaged.") from error
-    # The contents have checksums in the file; their names have not.
+    # The archive has checksums of the contents, but not of the names.
     written = arrays.pop(_NAMES, None)
     if written is None or str(written) != json.dumps(sorted(arrays)):
-        raise DamagedCheckpoint(f"The checkpoint {path} is damaged: names are lost.")
+        raise DamagedCheckpoint(
+            f"The checkpoint {path} is damaged: array names are missing."
+        )
     return arrays
 
 
 def variable_arrays(variables: Iterable[keras.Variable]) -> dict[str, np.ndarray]:
-    """Returns the values of variables under their paths."""
+    """Returns the values of variables by path."""
     return {variable.path: variable.numpy() for variable in variables}
 
 
 def assign_arrays(
     variables: Iterable[keras.Variable], arrays: dict[str, np.ndarray], origin: Any
 ) -> None:
-    """Gives variables the values that a file holds under their paths.
+    """Assigns arrays to the variables with the same paths.
 
     Args:
-        variables: The variables, all of which must be in the file.
-        arrays: The file's content; more than the variables is no error.
-        origin: The file's name, for the message.
+        variables: The variables. The file must hold all of them.
+        arrays: The file's content. Further arrays are ignored.
+        origin: Name of the file, for error messages.
 
     Raises:
         UserError: If a variable is missing or has another shape.
@@ -86,9 +89,9 @@ def assign_arrays(
         array = arrays.get(variable.path)
         if array is None or array.shape != tuple(variable.shape):
             raise UserError(
-                f"{origin} was made by another model: {variable.path} should have the "
+                f"{origin} belongs to a different model: {variable.path} should have "
                 f"shape {tuple(variable.shape)}, but "
-                + ("is missing." if array is None else f"has {array.shape}.")
+                + ("is missing." if array is None else f"has shape {array.shape}.")
             )
     for variable in variables:
         variable.assign(arrays[variable.path])

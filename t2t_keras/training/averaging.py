@@ -1,4 +1,4 @@
-"""Averages of weights: of several checkpoints (section 6.1), and a running one."""
+"""Checkpoint averaging (section 6.1) and exponential moving averages of weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,21 +12,21 @@ from t2t_keras.training.arrays import load_arrays
 
 
 def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
-    """Averages the weights of checkpoints, one file in memory at a time.
+    """Averages the weights of checkpoints, loading one file at a time.
 
     Args:
-        paths: Files of weights of one and the same model.
+        paths: Weight files of the same model.
 
     Returns:
-        The mean of each floating-point array, summed in float64. Any other array, such
-        as a counter, is that of the last file. All arrays keep their dtypes.
+        The mean of each floating-point array, computed in float64. Other arrays, such
+        as counters, are taken from the last file. All arrays keep their dtypes.
 
     Raises:
-        UserError: If there are no paths, a file is damaged, or the files are of
+        UserError: If there are no paths, a file is damaged, or the files belong to
             different models.
     """
     if not paths:
-        raise UserError("There is no checkpoint to average.")
+        raise UserError("There are no checkpoints to average.")
     total: dict[str, np.ndarray] = {}
     last: dict[str, np.ndarray] = {}
     for path in paths:
@@ -37,7 +37,7 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
         }
         shapes = {name: array.shape for name, array in arrays.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
-            raise UserError(f"{path} is of another model than {paths[0]}.")
+            raise UserError(f"{path} and {paths[0]} belong to different models.")
         for name, array in arrays.items():
             if not np.issubdtype(array.dtype, np.floating):
                 total[name] = array
@@ -57,24 +57,26 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
 
 
 class ExponentialAverage:
-    """A running average of a model's weights: a little of the present ones each step.
+    """Exponential moving average of a model's weights.
 
-    Early on it forgets faster, so that it does not hold on to random weights: at step
-    t the decay is at most (1 + t) / (10 + t).
+    At step t the decay is at most (1 + t) / (10 + t), so that the average forgets the
+    random initial weights quickly.
 
     Args:
         variables: The trainable variables of the model.
-        decay: Share of the average that a step keeps, 0 < decay < 1.
+        decay: Fraction of the average kept at each step, 0 < decay < 1.
 
     Raises:
-        UserError: If `decay` is out of its range.
+        UserError: If `decay` is out of range.
     """
 
     def __init__(self, variables: Sequence[keras.Variable], decay: float) -> None:
         if not 0 < decay < 1:
-            raise UserError(f"ema_decay lies between 0 and 1. Received: {decay}")
+            raise UserError(
+                f"ema_decay must be between 0 and 1, exclusive. Received: {decay}"
+            )
         self.decay = decay
-        self._of = list(variables)
+        self._averaged = list(variables)
         self.variables = [
             keras.Variable(
                 variable.numpy(),
@@ -82,23 +84,23 @@ class ExponentialAverage:
                 trainable=False,
                 name="ema." + variable.path.replace("/", "."),
             )
-            for variable in self._of
+            for variable in self._averaged
         ]
 
     def reset(self) -> None:
-        """Begins anew with the weights as they are."""
-        for average, variable in zip(self.variables, self._of, strict=True):
+        """Resets the average to the current weights."""
+        for average, variable in zip(self.variables, self._averaged, strict=True):
             average.assign(variable.numpy())
 
     def update(self, step: tf.Tensor) -> None:
-        """Moves the average towards the weights; to be called in every replica.
+        """Moves the average towards the weights. Call it in every replica.
 
         Args:
-            step: Scalar integer, updates done so far.
+            step: Scalar integer, number of completed updates.
         """
         step = tf.cast(step, tf.float32)
         decay = tf.minimum(self.decay, (1 + step) / (10 + step))
-        for average, variable in zip(self.variables, self._of, strict=True):
+        for average, variable in zip(self.variables, self._averaged, strict=True):
             value, mean = variable.value, average.value
             tf.raw_ops.AssignAddVariableOp(
                 resource=mean.handle,
@@ -106,8 +108,8 @@ class ExponentialAverage:
             )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Returns the average under the paths of the model's variables."""
+        """Returns the average by path of the model's variables."""
         return {
             variable.path: average.numpy()
-            for variable, average in zip(self._of, self.variables, strict=True)
+            for variable, average in zip(self._averaged, self.variables, strict=True)
         }

@@ -1,4 +1,4 @@
-"""How long to train."""
+"""The training budget: limits at which training ends."""
 
 import dataclasses
 
@@ -7,17 +7,17 @@ from t2t_keras.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class TrainingBudget:
-    """Ends training at whichever limit is reached first.
+    """Limits of a training; the first one reached ends it.
 
     Args:
-        steps: Updates. Default no limit.
-        epochs: Passes over the data. Default no limit.
-        tokens: Tokens of source and target. Default no limit.
-        minutes: Minutes of training, those before a restart included. Default no
-            limit.
+        steps: Maximum number of updates. Default: no limit.
+        epochs: Maximum number of epochs. Default: no limit.
+        tokens: Maximum number of source and target tokens. Default: no limit.
+        minutes: Maximum minutes of training, including those before a restart.
+            Default: no limit.
 
     Raises:
-        UserError: If there is no limit at all, or one is not positive.
+        UserError: If there is no limit, or one is not positive.
     """
 
     steps: int | None = None
@@ -35,13 +35,13 @@ class TrainingBudget:
     def fraction(
         self, steps: int, epochs: float, tokens: float, minutes: float = 0.0
     ) -> float:
-        """Tells how much of the budget is spent, 1 when training is to end.
+        """Returns the fraction of the budget that is spent; training ends at 1.
 
         Args:
-            steps: Updates done.
-            epochs: Passes over the data done, with fractions.
-            tokens: Tokens trained on.
-            minutes: Minutes trained. Default 0, which leaves them out of account.
+            steps: Number of completed updates.
+            epochs: Number of completed epochs, with fractions.
+            tokens: Number of tokens trained on.
+            minutes: Minutes trained. Default 0, which ignores that limit.
         """
         spent = [
             done / limit

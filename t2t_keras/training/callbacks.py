@@ -1,4 +1,4 @@
-"""Keras callbacks: what is shown, kept and watched while a model trains."""
+"""Keras callbacks for progress reports, early stopping and checkpoints."""
 
 import math
 import time
@@ -17,16 +17,16 @@ Logs = dict[str, Any]
 
 
 class ProgressReport(keras.callbacks.Callback):
-    """Hands on where training stands.
+    """Reports the progress of training.
 
     Args:
-        show: Receives "step" and the figures of the steps since it was last called:
-            "step", "done" (share of the training, 0 to 1), "epoch", their mean "loss"
-            and "perplexity", "learning_rate", "tokens_per_second", "skipped" (so
-            far) and "seconds_left"; or "dev" and the figures of the held-back data.
-        fraction: Tells how much of the training is done, 0 to 1.
-        epochs: Tells how many passes over the data are done, with fractions.
-        every_seconds: Seconds between calls. Default 10.
+        show: Receives "step" and the metrics since the previous report: "step",
+            "done" (fraction of the training, 0 to 1), "epoch", mean "loss" and
+            "perplexity", "learning_rate", "tokens_per_second", "skipped" (total so
+            far) and "seconds_left"; or "dev" and the metrics of the held-out data.
+        fraction: Returns the completed fraction of the training, 0 to 1.
+        epochs: Returns the number of completed epochs, with fractions.
+        every_seconds: Seconds between reports. Default 10.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class ProgressReport(keras.callbacks.Callback):
         """Starts the clock."""
         self._started = time.monotonic()
         self._first_fraction = self._fraction()
-        self._start_line()
+        self._start_interval()
 
-    def _start_line(self) -> None:
+    def _start_interval(self) -> None:
         self._shown = time.monotonic()
         self._tokens = self._loss = self._nll = 0.0
         self._steps = 0
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Shows the mean of the steps since the last time, now and then."""
+        """Reports the mean since the previous report, every few seconds."""
         logs = logs or {}
         self._skipped += int(logs["skipped"])
         self._tokens += logs["tokens"]
@@ -82,10 +82,10 @@ class ProgressReport(keras.callbacks.Callback):
                 "seconds_left": left,
             },
         )
-        self._start_line()
+        self._start_interval()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Shows the figures of the held-back data."""
+        """Reports the metrics of the held-out data."""
         figures = {
             name.removeprefix("val_"): value
             for name, value in (logs or {}).items()
@@ -93,31 +93,31 @@ class ProgressReport(keras.callbacks.Callback):
         }
         if figures:
             self._show("dev", figures)
-        # Validation is no training: it does not count into the speed.
-        self._start_line()
+        # The throughput does not include validation.
+        self._start_interval()
 
 
 class EarlyStopping(keras.callbacks.Callback):
-    """Ends training when a figure of the held-out data no longer improves.
+    """Ends training when a metric of the held-out data no longer improves.
 
-    Unlike Keras's callback of this name it depends neither on the number of the epoch
-    nor on the process: `state` and `restore` carry `best` and `wait` from one process
-    to the next, so that a run that is continued ends where an uninterrupted one does.
-    A figure that is not finite is never an improvement.
+    Unlike the Keras callback of this name, it does not depend on the epoch number or
+    the process: `state` and `restore` carry `best` and `wait` from one process to the
+    next, so that a resumed run ends where an uninterrupted one does. A non-finite value
+    is never an improvement.
 
     Args:
-        monitor: Name of the figure, such as "val_nll". Higher is better for accuracy
+        monitor: Name of the metric, such as "val_nll". Higher is better for accuracy
             and BLEU, lower for all others.
         patience: Number of validations without improvement after which training ends.
-            Default None: never, but `best` and `wait` are kept, for a later run that
-            has a patience.
-        counts: Tells whether the present validation counts. Default: all do.
-        threshold: Value that the figure must have reached for training to end.
-            Default None: any.
+            Default None: never, but `best` and `wait` are tracked for a later run
+            with a patience.
+        counts: Returns whether the current validation counts. Default: all do.
+        threshold: Value that the metric must reach before training may end.
+            Default None: no threshold.
 
     Attributes:
-        best: The best figure so far, or None.
-        wait: Number of validations since then.
+        best: The best value so far, or None.
+        wait: Number of validations since the best one.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class EarlyStopping(keras.callbacks.Callback):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether training has waited for an improvement as long as it may."""
+        """Whether the patience is exhausted and the threshold is reached."""
         if self.patience is None or self.wait < self.patience:
             return False
         return self.threshold is None or (
@@ -146,25 +146,25 @@ class EarlyStopping(keras.callbacks.Callback):
         )
 
     def reason(self) -> str:
-        """Tells how long there was no improvement, on what."""
+        """Describes why training stopped, for the log."""
         best = "finite" if self.best is None else f"better than {self.best:.6g}"
         last = "validation" if self.wait == 1 else f"{self.wait} validations"
         return f"{self.monitor} was not {best} in the last {last}"
 
     def state(self) -> Logs:
-        """Returns what a checkpoint has to keep."""
+        """Returns the state to save in a checkpoint."""
         return {"best": self.best, "wait": self.wait, "metric": self.monitor}
 
     def restore(self, state: Logs) -> None:
-        """Takes over what `state` returned in an earlier run.
+        """Restores what `state` returned in an earlier run.
 
-        The figures of another metric cannot be compared with: then it starts anew.
+        A state of another metric is ignored, since the values cannot be compared.
         """
         if state["metric"] == self.monitor:
             self.best, self.wait = state["best"], state["wait"]
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Compares the figure with the best so far."""
+        """Compares the metric with the best value so far."""
         value = (logs or {}).get(self.monitor)
         if value is None or not self._counts():
             return
@@ -181,16 +181,16 @@ class EarlyStopping(keras.callbacks.Callback):
 class SaveCheckpoint(keras.callbacks.Callback):
     """Saves a checkpoint after each validation.
 
-    A step is saved once. What a second save would find differs only by batches whose
-    update was left out, which come again when training goes on from the first; but it
-    would overwrite the figures that the first has.
+    Each step is saved once. A second save of the same step would differ only by batches
+    whose updates were skipped, and these come again when training resumes from the
+    first save. But it would overwrite the metrics of the first.
 
     Args:
         store: Where to save.
-        trainer: Its model and state are saved.
-        progress: Returns what else is to be saved, anything JSON can hold.
-        save_ema: Writes the arrays of the exponential average, given the step too.
-            Default: there is none.
+        trainer: The trainer whose model and state are saved.
+        progress: Returns further state to save, serializable as JSON.
+        save_ema: Writes the arrays of the exponential average; receives the step too.
+            Default: not saved.
     """
 
     def __init__(
@@ -208,14 +208,14 @@ class SaveCheckpoint(keras.callbacks.Callback):
         self._saved_step: int | None = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Notes the step that training starts from: it is saved, or there is none."""
+        """Records the initial step, which needs no save: it is saved, or is step 0."""
         self._saved_step = self._trainer.step
 
     def save(self, metrics: dict[str, float] | None = None) -> None:
-        """Saves now, unless this step is saved already.
+        """Saves a checkpoint, unless this step is already saved.
 
         Args:
-            metrics: Figures of the held-out data that the checkpoint has reached.
+            metrics: Metrics of the held-out data at this step.
         """
         step = self._trainer.step
         if step == self._saved_step:
@@ -238,7 +238,7 @@ class SaveCheckpoint(keras.callbacks.Callback):
             self._save_ema(arrays, self._trainer.step)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Saves."""
+        """Saves a checkpoint with the metrics of the validation."""
         self.save(
             {
                 name: float(value)

@@ -1,7 +1,7 @@
-"""Checkpoints: what is kept of a run, and from which of them it continues.
+"""Checkpoints: saving, retention, and choosing the one to resume from.
 
-Weights and the rest of the state (optimizer, place in the data) are files of their
-own: averaging wants many weights, going on wants one state.
+Weights and the remaining state (optimizer, position in the data) are separate files:
+averaging needs the weights of many steps, resuming needs the state of one.
 """
 
 import contextlib
@@ -35,11 +35,11 @@ class CheckpointStore:
     """The checkpoints of one run.
 
     Args:
-        directory: Where they lie; made if need be.
-        keep: How many weights to keep, the newest. Default 20.
-        keep_best: How many more to keep, the best by `metric`. Default 5.
-        metric: The figure of the held-back data that tells which are the best; more
-            is better of accuracy and BLEU, less of all others. Default "val_nll".
+        directory: Directory of the checkpoints; created if missing.
+        keep: Number of newest checkpoints to keep. Default 20.
+        keep_best: Number of best checkpoints by `metric` to keep as well. Default 5.
+        metric: Metric of the held-out data that ranks checkpoints. Higher is better for
+            accuracy and BLEU, lower for all others. Default "val_nll".
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class CheckpointStore:
         self.metric = metric
 
     def weights_path(self, step: int) -> Path:
-        """Returns the name of the weights after a step."""
+        """Returns the path of the weights of a step."""
         return self.directory / f"weights-{step:08d}.npz"
 
     def state_path(self, step: int) -> Path:
-        """Returns the name of the state after a step."""
+        """Returns the path of the state of a step."""
         return self.directory / f"state-{step:08d}.npz"
 
     @staticmethod
     def step_of(path: Path) -> int | None:
-        """Returns the step that a file of weights is named after, if it is."""
+        """Returns the step in the name of a weight file, or None for other names."""
         return _step_of(path, "weights")
 
     def steps(self) -> list[int]:
-        """Returns the steps of all weights, ascending."""
+        """Returns the steps of all weight files, ascending."""
         return self._steps_of("weights")
 
     def _steps_of(self, kind: str) -> list[int]:
@@ -80,24 +80,24 @@ class CheckpointStore:
         return sorted({*self.steps()} & {*self._steps_of("state")})
 
     def best_steps(self, number: int, metric: str | None = None) -> list[int]:
-        """Returns the steps of the best weights, the best first.
+        """Returns the steps of the best checkpoints, best first.
 
         Args:
-            number: How many, at most.
-            metric: Which figure decides. Default that of the constructor.
+            number: Maximum number of steps.
+            metric: Metric to rank by. Default: that of the constructor.
         """
         metric = metric or self.metric
         sign = -1 if metric in LARGER_IS_BETTER else 1
         scored = []
         for step in self.steps():
-            # Of several checkpoints equally good, the newest.
+            # The newest of equally good checkpoints comes first.
             value = self.metrics(step).get(metric, math.nan)
             if math.isfinite(value):
                 scored.append((sign * value, -step))
         return [-step for _, step in sorted(scored)[:number]]
 
     def metrics(self, step: int) -> dict[str, float]:
-        """Returns the figures of the held-back data that a checkpoint reached."""
+        """Returns the metrics of the held-out data saved with a checkpoint."""
         with contextlib.suppress(DamagedCheckpoint):
             arrays = load_arrays(self.weights_path(step), [_METRICS])
             return json.loads(str(arrays.get(_METRICS, "{}")))
@@ -111,26 +111,26 @@ class CheckpointStore:
         progress: dict[str, Any],
         metrics: dict[str, float] | None = None,
     ) -> Path:
-        """Writes a checkpoint and removes those that are no longer wanted.
+        """Writes a checkpoint and removes those that need not be kept.
 
         Args:
-            step: Number of updates done.
-            variables: The model's: its weights, and the state of its dropout.
-            state_variables: What else training needs to go on, such as the optimizer's.
-            progress: Anything JSON can hold, such as the place in the data.
-            metrics: Figures of the held-back data, named "val_...".
+            step: Number of completed updates.
+            variables: The model's variables: weights and random states of dropout.
+            state_variables: Further variables to restore, such as the optimizer's.
+            progress: State serializable as JSON, such as the position in the data.
+            metrics: Metrics of the held-out data, named "val_...".
 
         Returns:
             The path of the weights.
 
         Raises:
-            OSError: If the disk is full, or may not be written to; earlier
-                checkpoints are left as they are.
+            OSError: If the disk is full or not writable. Earlier checkpoints are left
+                unchanged.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        # The state comes first: a run that is killed in between leaves a state alone,
-        # which is of no value, and never weights from which it cannot continue.
-        # Weights that had this name already do not belong to the new state.
+        # The state comes first: a run that is killed in between leaves a useless state
+        # without weights, but never weights that it cannot resume from. Existing
+        # weights of the same step do not belong to the new state.
         self.weights_path(step).unlink(missing_ok=True)
         state = variable_arrays(state_variables)
         state[_PROGRESS] = np.array(json.dumps(progress))
@@ -146,39 +146,40 @@ class CheckpointStore:
         return self.weights_path(step)
 
     def _remove_unwanted(self, step: int) -> None:
-        """Removes what is not to be kept after a step; what is newer stays."""
+        """Removes checkpoints up to a step that need not be kept."""
         steps = [each for each in self.steps() if each <= step]
         wanted = {*steps[-self.keep :], *self.best_steps(self.keep_best)}
         for each in steps:
             if each not in wanted:
                 self.weights_path(each).unlink(missing_ok=True)
-        # The newest may turn out to be damaged, and so may the one before.
+        # Several states, since the newest ones may turn out to be damaged.
         kept = [each for each in self._resumable() if each <= step][-_STATES_KEPT:]
         for each in self._steps_of("state"):
             if each <= step and each not in kept:
                 self.state_path(each).unlink(missing_ok=True)
 
     def remove_half_written(self) -> None:
-        """Removes what a killed run had not finished; it must be over."""
+        """Removes unfinished files of a killed run, which must have ended."""
         for path in self.directory.glob(".*.npz.*"):
             path.unlink(missing_ok=True)
 
     def newest_whole(self, report: Callable[[str], None]) -> int | None:
-        """Finds the checkpoint to go on from, and puts newer ones aside.
+        """Finds the checkpoint to resume from, and renames newer ones.
 
-        Newer ones are damaged, or weights without a state. The steps to come must not
-        be taken for theirs: not by an average, and not as the latest.
+        Newer ones are damaged, or weights without a state. They are renamed so that
+        they are neither averaged with the checkpoints of the resumed run nor taken
+        for its latest one.
 
         Args:
-            report: Receives a line of text for every file that is damaged, and for
-                newer weights without a state.
+            report: Receives a line of text for each damaged file, and for newer
+                weights without a state.
 
         Returns:
-            Its step, or None if there is no checkpoint.
+            The step, or None if there is no checkpoint.
 
         Raises:
             UserError: If there are checkpoints, but all of them are damaged or lack
-                their state; so too ever after, until somebody removes them.
+                their state. Later calls raise it too, until the user removes them.
         """
         damaged: list[Path] = []
         newer: list[int] = []
@@ -186,20 +187,20 @@ class CheckpointStore:
             found = self._damaged_files(step, report)
             if not found:
                 for each in newer:
-                    _put_aside([self.weights_path(each), self.state_path(each)])
+                    _rename_unusable([self.weights_path(each), self.state_path(each)])
                 without = [self.weights_path(n) for n in self.steps() if n > step]
                 if without:
                     report(
-                        f"{without[-1]} has no state to continue from: it is put aside "
-                        "as *.stateless."
+                        f"{without[-1]} has no state to resume from. It is renamed to "
+                        "*.stateless."
                     )
-                _put_aside(without, ".stateless")
+                _rename_unusable(without, ".stateless")
                 return step
             damaged += found
             newer.append(step)
-        # What is whole keeps its name: weights can still be translated with.
-        _put_aside(damaged)
-        self._refuse_remains()
+        # Undamaged files keep their names: the weights can still translate.
+        _rename_unusable(damaged)
+        self._refuse_unusable()
         return None
 
     def _damaged_files(self, step: int, report: Callable[[str], None]) -> list[Path]:
@@ -208,12 +209,12 @@ class CheckpointStore:
             try:
                 load_arrays(path)
             except DamagedCheckpoint as error:
-                report(f"{error} It is put aside as *.damaged.")
+                report(f"{error} It is renamed to *.damaged.")
                 damaged.append(path)
         return damaged
 
-    def _refuse_remains(self) -> None:
-        """Raises a `UserError` if there are checkpoints, none of which is whole."""
+    def _refuse_unusable(self) -> None:
+        """Raises a `UserError` if checkpoints remain that cannot be resumed from."""
         damaged = any(self.directory.glob("*.damaged"))
         steps = self.steps()
         if not damaged and not steps:
@@ -222,7 +223,7 @@ class CheckpointStore:
             f"All checkpoints in {self.directory} are damaged (*.damaged)."
             if damaged
             else f"There are weights in {self.directory}, but no state (state-*.npz) "
-            "that belongs to them, which is needed to continue."
+            "that belongs to them, which is needed to resume."
         )
         if steps:
             reason += (
@@ -247,18 +248,18 @@ class CheckpointStore:
         variables: Iterable[keras.Variable],
         state_variables: Iterable[keras.Variable],
     ) -> dict[str, Any]:
-        """Gives all variables the values of a checkpoint.
+        """Restores all variables from a checkpoint.
 
         Args:
-            step: Which one.
-            variables: As of `save`.
-            state_variables: As of `save`.
+            step: Step of the checkpoint.
+            variables: As for `save`.
+            state_variables: As for `save`.
 
         Returns:
-            The `progress` that was saved.
+            The saved `progress`.
 
         Raises:
-            UserError: If there is no such checkpoint, or it is another model's.
+            UserError: If there is no such checkpoint, or it belongs to another model.
         """
         weights = load_arrays(self.weights_path(step))
         state = load_arrays(self.state_path(step))
@@ -272,6 +273,6 @@ def _step_of(path: Path, kind: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _put_aside(paths: Iterable[Path], suffix: str = ".damaged") -> None:
+def _rename_unusable(paths: Iterable[Path], suffix: str = ".damaged") -> None:
     for path in paths:
         path.rename(path.with_suffix(suffix))

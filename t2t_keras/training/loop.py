@@ -1,4 +1,4 @@
-"""The training loop: ordinary Keras callbacks around `Trainer.train_step`."""
+"""The training loop: Keras callbacks around `Trainer.train_step`."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -23,32 +23,32 @@ def fit(
 ) -> bool:
     """Trains until told to stop.
 
-    To a callback an epoch is what lies between two validations, as with Keras's
-    `fit(steps_per_epoch=...)`. A validation that is due after a step whose update was
-    left out waits for the next update, so that there is one validation of a step.
+    For callbacks, an epoch is the interval between two validations, as with the
+    `steps_per_epoch` of Keras's `fit`. A validation that is due after a skipped update
+    waits for the next update, so that each step is validated at most once.
 
     Args:
-        trainer: Takes the steps.
-        dataset: What `Trainer.distribute` made of an endless `training_dataset`.
-        callbacks: Keras callbacks. `on_train_batch_end` receives what `train_step`
-            returned and "tokens_per_second"; `on_epoch_end` the mean loss and what
-            `validate` returned.
-        validate: Computes the figures of held-back data, named "val_...".
-        votes: Asked before each step what this worker wants to be done after it.
-        is_over: Asked after each step whether the budget is spent; every worker's
-            answer must be the same.
-        initial_epoch: Number of the first epoch: that of the validations in earlier
-            processes when training continues, so that callbacks which go by the epoch
-            see no restart. Default 0.
-        rate_factor: Asked before each step what to multiply the learning rate by.
+        trainer: The trainer, which takes the steps.
+        dataset: An infinite `training_dataset`, distributed by `Trainer.distribute`.
+        callbacks: Keras callbacks. `on_train_batch_end` receives the logs of
+            `train_step` and "tokens_per_second"; `on_epoch_end` receives the mean
+            loss and the metrics of `validate`.
+        validate: Returns the metrics of the held-out data, named "val_...".
+        votes: Called before each step; returns what this worker requests after it.
+        is_over: Called after each step; returns whether the budget is spent. All
+            workers must return the same value.
+        initial_epoch: Number of the first epoch. For a resumed run, the number of
+            validations in earlier processes, so that callbacks see no restart.
+            Default 0.
+        rate_factor: Called before each step; returns the factor of the learning rate.
             Default 1.
-        cool_down: Called when any worker has voted for a cooldown, and, with True,
-            after each validation at which a callback wants to end training. Returns
-            whether training goes on with a learning rate that falls to zero. Default:
-            there is no cooldown.
+        cool_down: Called with False when any worker has voted for a cooldown, and
+            with True after each validation at which a callback stops training.
+            Returns whether training continues with a learning rate that falls to
+            zero. Default: no cooldown.
 
     Returns:
-        Whether training came to its end, rather than was interrupted.
+        True if training finished, False if it was interrupted.
     """
     model = trainer.model
     callback_list = keras.callbacks.CallbackList(
@@ -81,8 +81,8 @@ def fit(
         callback_list.on_epoch_end(
             epoch, {"loss": float(np.mean(losses)), **validate()}
         )
-        # A callback sees only its own worker; early stopping is everyone's business.
-        # And none goes on, or ends, before the chief has saved.
+        # Callbacks run in one worker, but early stopping must end all of them.
+        # This also makes every worker wait until the chief has saved.
         stopped = trainer.agree(Votes(end=bool(model.stop_training))).end
         done = done or (stopped and not cool_down(True))
         if agreed.interrupt:

@@ -5,14 +5,15 @@ import tensorflow as tf
 
 
 class LossScale:
-    """A factor that keeps small gradients from vanishing in float16.
+    """Loss scale that keeps small gradients from underflowing in float16.
 
-    It is halved whenever the gradients overflow, and doubled after many steps in a
-    row without that.
+    It is halved whenever the gradients overflow, and doubled after many consecutive
+    steps without overflow.
 
     Args:
-        initial: The first factor. Default 2^15.
-        growth_steps: Steps without overflow before it is doubled. Default 2,000.
+        initial: Initial scale. Default 2^15.
+        growth_steps: Consecutive steps without overflow before the scale doubles.
+            Default 2,000.
     """
 
     def __init__(self, initial: float = 2.0**15, growth_steps: int = 2000) -> None:
@@ -26,11 +27,11 @@ class LossScale:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """The state that a checkpoint has to keep."""
+        """The variables to save in a checkpoint."""
         return [self.scale, self.good_steps]
 
     def update(self, is_finite: tf.Tensor) -> None:
-        """Adapts the factor; to be called in every replica with the same argument.
+        """Adapts the scale. Call it in every replica, with the same argument.
 
         Args:
             is_finite: Scalar bool, whether the gradients of the step were finite.

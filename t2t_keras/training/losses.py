@@ -1,4 +1,4 @@
-"""Label-smoothed cross entropy (section 5.4) normalized by real target tokens."""
+"""Label-smoothed cross entropy (section 5.4), averaged over non-padding tokens."""
 
 from typing import Any
 
@@ -13,37 +13,38 @@ from t2t_keras.tokens import PAD_ID
 def token_losses(
     labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cross entropy of each token with and without label smoothing.
+    """Computes the cross entropy of each token with and without label smoothing.
 
-    The smoothed target gives `label_smoothing` of the probability to all tokens
-    alike (Szegedy et al., 2016), the right one included; it is never built: with
-    the log-likelihood, the right token's logit and the mean logit suffice.
+    The smoothed target spreads a probability of `label_smoothing` evenly over all
+    tokens (Szegedy et al., 2016), including the reference token. It is never
+    materialized: the log-likelihood, the logit of the reference token and the mean
+    logit suffice.
 
     Args:
-        labels: `[n]` integer, the right tokens.
+        labels: `[n]` integer, the reference tokens.
         logits: `[n, vocab_size]` float.
-        label_smoothing: The share of probability spread over the vocabulary.
+        label_smoothing: Probability spread over the vocabulary.
 
     Returns:
         The smoothed losses and the negative log-likelihoods, each `[n]`, in nats,
         float64 for float64 logits and float32 for all others.
     """
     logits = tf.cast(logits, exact_dtype(logits))
-    labels = tf.cast(labels, tf.int32)  # Keras hands losses every label as float32.
+    labels = tf.cast(labels, tf.int32)  # Keras passes labels to losses as float32.
     nll = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     gold = tf.gather(logits, labels, axis=1, batch_dims=1)
     return nll + label_smoothing * (gold - tf.reduce_mean(logits, axis=1)), nll
 
 
 def divergence(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """The mean of two predictions' divergences from one another.
+    """Computes the symmetric KL divergence of two predictions.
 
     Args:
         first: `[n, vocab_size]` float logits, p.
-        second: Likewise, q.
+        second: `[n, vocab_size]` float logits, q.
 
     Returns:
-        (KL(p || q) + KL(q || p)) / 2, `[n]`, in nats, of the dtype of `token_losses`.
+        (KL(p || q) + KL(q || p)) / 2, `[n]`, in nats, with the dtype of `token_losses`.
     """
     p, q = (tf.nn.log_softmax(tf.cast(x, exact_dtype(x))) for x in (first, second))
     return tf.reduce_sum((tf.exp(p) - tf.exp(q)) * (p - q), axis=1) / 2
@@ -51,22 +52,22 @@ def divergence(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """The mean of `token_losses` over real target tokens, for `Model.compile`.
+    """Mean of `token_losses` over non-padding target tokens, for `Model.compile`.
 
-    Keras's own reductions divide by the padded positions too, and its sparse cross
-    entropy knows no label smoothing.
+    Keras's own reductions also divide by the padding positions, and its sparse cross
+    entropy does not support label smoothing.
 
     Args:
-        label_smoothing: Share of probability spread over the vocabulary. Default 0.1.
+        label_smoothing: Probability spread over the vocabulary. Default 0.1.
 
     Call arguments:
         y_true: `[batch, target]` integer tokens, 0 for padding.
         y_pred: `[batch, target, vocab_size]` logits.
-        sample_weight: Optional weights of the sentences, `[batch]`, or of the tokens,
+        sample_weight: Optional weights of sentences, `[batch]`, or of tokens,
             `[batch, target]`. Scalars and axes of size 1 are broadcast.
 
     Returns:
-        A scalar, in nats a token.
+        A scalar, in nats per token.
 
     Raises:
         UserError: If `label_smoothing` is outside [0, 1).
@@ -83,7 +84,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
         if not 0 <= label_smoothing < 1:
             raise UserError(
-                f"label_smoothing lies in [0, 1). Received: {label_smoothing}"
+                f"label_smoothing must be in [0, 1). Received: {label_smoothing}"
             )
         self.label_smoothing = label_smoothing
 
@@ -113,11 +114,11 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     def __call__(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> tf.Tensor:
-        """Averages over the positions that are no padding."""
+        """Averages over the non-padding positions."""
         y_true = tf.convert_to_tensor(y_true)
         real = tf.cast(tf.not_equal(y_true, PAD_ID), self.dtype)
         if sample_weight is not None:
-            real *= _weight_of_each(tf.cast(sample_weight, self.dtype), like=y_true)
+            real *= _broadcast_weights(tf.cast(sample_weight, self.dtype), like=y_true)
         return super().__call__(y_true, y_pred, sample_weight=real)
 
     def get_config(self) -> dict[str, Any]:
@@ -125,8 +126,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
-def _weight_of_each(weights: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Broadcasts weights to labels; those of shape `[batch]` along the tokens."""
+def _broadcast_weights(weights: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Broadcasts weights to the labels' shape; `[batch]` weights along the tokens."""
     known = weights.shape.rank is not None and like.shape.rank is not None
     if known and (
         weights.shape.rank > like.shape.rank

@@ -1,4 +1,4 @@
-"""Sums over tokens from which every reported figure follows."""
+"""Sums over tokens, and the metrics computed from them."""
 
 import math
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ import tensorflow as tf
 from t2t_keras.tokens import PAD_ID
 
 FIELDS = ("smoothed", "nll", "correct", "target_tokens", "source_tokens", "positions")
-"""What the entries of a vector of sums stand for."""
+"""Names of the entries of a vector of sums."""
 
 
 def token_sums(
@@ -19,17 +19,17 @@ def token_sums(
     nll: tf.Tensor,
     correct: tf.Tensor,
 ) -> tf.Tensor:
-    """Adds up what one batch contributes to the metrics.
+    """Computes the sums of one batch.
 
     Args:
         source: `[batch, source]` integer ids, 0 for padding.
-        labels: `[n]` integer, the right target tokens, 0 for padding.
+        labels: `[n]` integer, reference target tokens, 0 for padding.
         smoothed: `[n]` float, label-smoothed losses.
         nll: `[n]` float, negative log-likelihoods.
-        correct: `[n]` bool, whether the right token was the likeliest.
+        correct: `[n]` bool, whether the reference token was the most probable.
 
     Returns:
-        `[len(FIELDS)]` float64; sums of different batches may be added.
+        `[len(FIELDS)]` float64. Sums of several batches can be added.
     """
     real = tf.cast(labels != PAD_ID, tf.float64)
     sums = [
@@ -44,15 +44,16 @@ def token_sums(
 
 
 def token_metrics(sums: Iterable[float] | np.ndarray) -> dict[str, float]:
-    """Turns sums into the figures that are reported.
+    """Computes the reported metrics from sums.
 
     Args:
-        sums: A vector of `FIELDS`, of one batch or of many added up.
+        sums: A vector of `FIELDS`, for one batch or summed over several.
 
     Returns:
-        "loss", the label-smoothed one, and "nll", both in nats a target token;
-        "perplexity", exp(nll); "accuracy", the share of target tokens that were the
-        likeliest; "tokens", of both sides; "non_padding", a share.
+        "loss" (label-smoothed) and "nll", both in nats per target token; "perplexity",
+        exp(nll); "accuracy", the fraction of target tokens that were the most probable;
+        "tokens", the number of source and target tokens; "non_padding", the fraction of
+        positions that are not padding.
     """
     total = dict(zip(FIELDS, (float(x) for x in sums), strict=True))
     target = max(total["target_tokens"], 1.0)
@@ -69,5 +70,5 @@ def token_metrics(sums: Iterable[float] | np.ndarray) -> dict[str, float]:
 
 
 def perplexity_of(nll: float) -> float:
-    """Returns exp(nll), a diverged run's greatest float instead of an overflow."""
+    """Returns exp(nll), limited to exp(700) so that a diverged run cannot overflow."""
     return math.exp(min(nll, 700.0)) if math.isfinite(nll) else nll

@@ -1,4 +1,4 @@
-"""What training minimizes, and what is reported of it."""
+"""The training objective and its metrics."""
 
 import tensorflow as tf
 
@@ -12,23 +12,23 @@ Batch = dict[str, tf.Tensor]
 
 
 class Objective:
-    """Label-smoothed cross entropy (section 5.4), with R-Drop if asked for.
+    """Label-smoothed cross entropy (section 5.4), optionally with R-Drop.
 
-    R-Drop (Liang et al., 2021, eq. 4) sends every sentence through the model twice, so
-    that dropout makes two predictions of it, and adds `r_drop` times the mean of their
-    divergences from one another. Here the whole is halved: a batch counts as much as
-    without it. A step takes twice the work.
+    R-Drop (Liang et al., 2021, eq. 4) predicts every sentence twice with different
+    dropout masks, and adds `r_drop` times the symmetric KL divergence of the two
+    predictions. Here the sum is halved, so that a batch has the same weight as without
+    R-Drop. A step takes twice the computation.
 
     Args:
-        label_smoothing: Share of probability spread over the vocabulary. Default 0.1.
-        r_drop: Weight of the divergence, alpha in that paper, which takes 5 for
-            translation. Default none: one prediction.
+        label_smoothing: Probability spread over the vocabulary. Default 0.1.
+        r_drop: Weight of the divergence, alpha in that paper, which uses 5 for
+            translation. Default None: no R-Drop.
 
     Attributes:
-        passes: How often a sentence goes through the model, 1 or 2.
+        passes: Number of forward passes per sentence, 1 or 2.
 
     Raises:
-        UserError: If an argument is out of its range.
+        UserError: If an argument is out of range.
     """
 
     def __init__(
@@ -36,13 +36,10 @@ class Objective:
     ) -> None:
         if not 0 <= label_smoothing < 1:
             raise UserError(
-                "label_smoothing is at least 0 and below 1. Received: "
-                f"{label_smoothing}"
+                f"label_smoothing must be in [0, 1). Received: {label_smoothing}"
             )
         if r_drop is not None and not r_drop > 0:
-            raise UserError(
-                f"r_drop is positive, or None for one prediction. Received: {r_drop}"
-            )
+            raise UserError(f"r_drop must be positive or None. Received: {r_drop}")
         self.label_smoothing = label_smoothing
         self.r_drop = r_drop
         self.passes = 2 if r_drop else 1
@@ -56,11 +53,11 @@ class Objective:
             model: The model.
             batch: "source" and "target", each `[batch, length]` int32 ids, 0 for
                 padding.
-            training: Whether to drop.
+            training: Whether to apply dropout.
 
         Returns:
-            What is to be minimized, summed over real target tokens, and `token_sums`,
-            in which there is no divergence.
+            The loss, summed over non-padding target tokens, and `token_sums`, which do
+            not include the divergence.
         """
         source, target = batch["source"], batch["target"]
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS_ID)

@@ -1,4 +1,4 @@
-"""Adam (section 5.3) that updates a replica's variables in place."""
+"""Adam (section 5.3) with in-place updates of each replica's variables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,18 +9,18 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Adam(keras.optimizers.Adam):
-    """Keras's Adam with the paper's defaults, and a way around Keras's `apply`.
+    """Keras's Adam with the paper's defaults, and `update` in place of `apply`.
 
-    Keras's `apply` adds up the gradients of all replicas after clipping them one by
-    one, and cannot be left out of a step on a condition. The trainer sums, clips and
-    looks for numbers that are none; then it calls `update`.
+    Keras's `apply` clips the gradients of each replica before it sums them, and cannot
+    be skipped conditionally. The trainer sums and clips the gradients and checks that
+    they are finite; then it calls `update`.
 
     Args:
-        learning_rate: A number or a schedule.
-        beta_1: Decay of the first moment. Default 0.9.
-        beta_2: Decay of the second moment. Default 0.98.
-        epsilon: Added to the root of the second moment. Default 1e-9.
-        **kwargs: Keras's other arguments.
+        learning_rate: A float or a schedule.
+        beta_1: Decay rate of the first moment. Default 0.9.
+        beta_2: Decay rate of the second moment. Default 0.98.
+        epsilon: Added to the square root of the second moment. Default 1e-9.
+        **kwargs: Further arguments of `keras.optimizers.Adam`.
     """
 
     def __init__(
@@ -46,11 +46,12 @@ class Adam(keras.optimizers.Adam):
     ) -> None:
         """Updates this replica's copy of each variable, with TensorFlow's fused kernel.
 
-        To be called in every replica with the same gradients: the copies stay equal
-        without a word between them, so that it may stand inside `tf.cond`.
+        Call it in every replica with the same gradients: the copies stay equal without
+        communication, so that the call may be inside `tf.cond`.
 
         Args:
-            gradients: Of the variables that the optimizer was built with, in order.
+            gradients: Gradients of the variables that the optimizer was built with, in
+                order.
             rate_factor: Scalar float32 that multiplies the learning rate. Default 1.
         """
         learning_rate = self._get_current_learning_rate()

@@ -10,42 +10,42 @@ from t2t_keras.training.callbacks import Logs
 
 
 class NonFiniteGradientsError(FloatingPointError):
-    """Too many steps in a row had gradients that are not finite."""
+    """Too many consecutive steps had non-finite gradients."""
 
 
 class SkippedSteps(keras.callbacks.Callback):
-    """Ends training when the gradients stay infinite or not a number.
+    """Ends training when the gradients stay infinite or NaN.
 
     Args:
-        most: Steps in a row that may be left out.
-        warn: Receives a line of text for each step left out.
-        place: Tells, before each step, the epoch and the number of its batch.
-        dump: Writes a batch, given its epoch and number, and returns where to.
+        maximum: Maximum number of consecutive skipped steps.
+        warn: Receives a line of text for each skipped step.
+        place: Called before each step; returns the epoch and the number of its batch.
+        dump: Writes the batch with the given epoch and number, and returns the path.
 
     Attributes:
-        in_a_row: Steps left out since the last good one; a checkpoint has to keep it.
+        in_a_row: Number of consecutive skipped steps; saved in checkpoints.
     """
 
     def __init__(
         self,
-        most: int,
+        maximum: int,
         warn: Callable[[str], None],
         place: Callable[[], tuple[int, int]],
         dump: Callable[[int, int], Any],
     ) -> None:
         super().__init__()
-        self._most = most
+        self._maximum = maximum
         self._warn = warn
         self._place = place
         self._dump = dump
         self.in_a_row = 0
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-        """Notes which batch the step takes."""
+        """Records which batch the step takes."""
         self._batch = self._place()
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Counts the steps left out."""
+        """Counts skipped steps."""
         logs = logs or {}
         if not logs["skipped"]:
             self.in_a_row = 0
@@ -53,8 +53,8 @@ class SkippedSteps(keras.callbacks.Callback):
         self.in_a_row += 1
         epoch, number = self._batch
         where = f"step {batch + 1:,} (epoch {epoch}, batch {number:,})"
-        self._warn(f"The gradients of {where} are not finite: the step is left out.")
-        if self.in_a_row > self._most:
+        self._warn(f"Non-finite gradients at {where}: the step is skipped.")
+        if self.in_a_row > self._maximum:
             dumped = self._dump(epoch, number)
             raise NonFiniteGradientsError(
                 f"{counted(self.in_a_row, 'step')} in a row had gradients that are not "

@@ -1,4 +1,4 @@
-"""How many devices and machines train together (tf.distribute)."""
+"""Distribution strategies: one or several devices and machines (tf.distribute)."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ def make_strategy(
     worker_index: int = 0,
     tpu: str = "",
 ) -> tf.distribute.Strategy:
-    """Makes a strategy; to be called before TensorFlow touches a device.
+    """Creates a strategy. Call it before TensorFlow initializes its devices.
 
     Args:
         strategy: "one" device; "mirrored", several devices of this machine;
@@ -30,27 +30,27 @@ def make_strategy(
             multi_worker if there are workers, mirrored if there are several devices,
             otherwise one.
         devices: Replicas in this process. Default 0: all visible GPUs, or one CPU.
-            Without GPUs, the CPU is divided into so many logical devices. As many as
-            there are cores, or more, have a thread each: TensorFlow's threads inside
-            an operation, of the whole process, become one, unless they were set before.
-        workers: host:port of every worker, this one included. Default: those of the
+            Without GPUs, the CPU is divided into this number of logical devices. With
+            as many as there are cores, or more, each has one thread: TensorFlow's
+            intra-op threads of the process are set to 1, unless set before.
+        workers: host:port of every worker, including this one. Default: those of the
             environment variable TF_CONFIG.
-        worker_index: This worker's place among them; 0 is the chief, which reports,
-            validates and writes.
-        tpu: Name or address of the TPU. Default: the environment's own.
+        worker_index: Index of this worker in `workers`. Worker 0 is the chief, which
+            reports, validates and writes.
+        tpu: Name or address of the TPU. Default: the TPU of the environment.
 
     Raises:
-        UserError: If the arguments do not fit each other or the machine.
+        UserError: If the arguments contradict each other or do not match the machine.
     """
     if strategy not in STRATEGIES:
-        raise UserError(f"strategy is one of {STRATEGIES}. Received: {strategy!r}")
+        raise UserError(f"strategy must be one of {STRATEGIES}. Received: {strategy!r}")
     if devices < 0:
-        raise UserError(f"devices is at least 0. Received: {devices}")
+        raise UserError(f"devices must be at least 0. Received: {devices}")
     cluster = _cluster(workers, worker_index)
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and devices > len(gpus):
         raise UserError(
-            f"This machine has fewer GPUs: {len(gpus)}. Received: devices={devices}"
+            f"This machine has {len(gpus)} GPUs. Received: devices={devices}"
         )
     number = devices or max(1, len(gpus))
     if strategy == "auto":
@@ -61,11 +61,14 @@ def make_strategy(
         return _multi_worker_strategy(cluster, number, bool(gpus))
     if cluster:
         raise UserError(
-            f"With workers, strategy is multi_worker or auto. Received: {strategy!r}"
+            "With workers, strategy must be multi_worker or auto. "
+            f"Received: {strategy!r}"
         )
     if strategy == "one":
         if devices > 1:
-            raise UserError(f"strategy=one has one device. Received: {devices}")
+            raise UserError(
+                f"strategy=one uses one device. Received: devices={devices}"
+            )
         return tf.distribute.get_strategy()
     if not gpus:
         _divide_cpu(number)
@@ -74,12 +77,12 @@ def make_strategy(
 
 
 def has_unseen_gpu(device: str = "/dev/nvidia0") -> bool:
-    """Tells whether an NVIDIA GPU is there that TensorFlow, without CUDA, does not see.
+    """Returns whether TensorFlow, lacking CUDA, does not see an existing NVIDIA GPU.
 
-    One that CUDA_VISIBLE_DEVICES hides is not meant.
+    GPUs that are hidden by CUDA_VISIBLE_DEVICES do not count.
 
     Args:
-        device: The file by which its driver shows the first one.
+        device: The device file of the first GPU.
     """
     return (
         Path(device).exists()
@@ -89,19 +92,21 @@ def has_unseen_gpu(device: str = "/dev/nvidia0") -> bool:
 
 
 def _cluster(workers: Sequence[str], worker_index: int) -> dict[str, Any] | None:
-    """Returns addresses and place of this worker, from arguments or TF_CONFIG."""
+    """Returns the workers' addresses and this worker's index."""
     if workers:
         if not 0 <= worker_index < len(workers):
             raise UserError(
-                f"worker_index is a place among the {len(workers)} workers, from 0. "
-                f"Received: {worker_index}"
+                f"worker_index must be from 0 to {len(workers) - 1}, the last of the "
+                f"workers. Received: {worker_index}"
             )
         for address in workers:
             host, _, port = address.rpartition(":")
             if not host or not port.isdecimal():
-                raise UserError(f"A worker is host:port. Received: {address!r}")
+                raise UserError(f"A worker must be host:port. Received: {address!r}")
         if len(set(workers)) < len(workers):
-            raise UserError(f"A worker is named twice. Received: {list(workers)}")
+            raise UserError(
+                f"workers must not repeat an address. Received: {list(workers)}"
+            )
         return {"workers": list(workers), "index": worker_index}
     text = os.environ.get("TF_CONFIG", "")
     if not text:
@@ -114,7 +119,7 @@ def _cluster(workers: Sequence[str], worker_index: int) -> dict[str, Any] | None
         worker_index = int(config["task"]["index"])
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            'TF_CONFIG should read like {"cluster": {"worker": ["host:port", ...]}, '
+            'TF_CONFIG must look like {"cluster": {"worker": ["host:port", ...]}, '
             f'"task": {{"type": "worker", "index": 0}}}} ({error!r}). Received: {text}'
         ) from error
     return _cluster(workers, worker_index)
@@ -132,7 +137,7 @@ def _divide_cpu(number: int) -> None:
         raise ValueError(
             "The CPU can be divided only before TensorFlow uses it."
         ) from error
-    # Its pool of threads is one for all devices.
+    # All logical devices share one thread pool.
     if number > 1:
         runtime.share_cores(number)
 
@@ -147,8 +152,8 @@ def _multi_worker_strategy(
         )
     if number > 1 and not has_gpus:
         raise UserError(
-            "A worker without GPUs is one replica: start more workers. Received: "
-            f"devices={number}"
+            "A worker without GPUs has one replica: start more workers instead. "
+            f"Received: devices={number}"
         )
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": cluster["workers"]}),
@@ -170,13 +175,13 @@ def _tpu_strategy(tpu: str) -> tf.distribute.Strategy:
 
 
 def worker_index(strategy: tf.distribute.Strategy) -> int:
-    """Returns this process's place among the workers; 0 is the chief."""
+    """Returns the index of this worker; 0 is the chief."""
     resolver = strategy.cluster_resolver
     return (resolver.task_id or 0) if resolver else 0
 
 
 def worker_count(strategy: tf.distribute.Strategy) -> int:
-    """Returns the number of processes that train together."""
+    """Returns the number of workers (processes)."""
     resolver = strategy.cluster_resolver
     return (
         max(1, len(resolver.cluster_spec().as_dict().get("worker", [])))
@@ -187,10 +192,10 @@ def worker_count(strategy: tf.distribute.Strategy) -> int:
 
 @contextlib.contextmanager
 def lost_workers_named(model_dir: Path) -> Iterator[None]:
-    """Turns what TensorFlow raises when a worker is lost into a message.
+    """Turns TensorFlow's errors about a lost worker into one clear message.
 
     Args:
-        model_dir: Where the last checkpoint lies.
+        model_dir: Directory of the last checkpoint.
 
     Raises:
         ConnectionError: If a worker is lost.
@@ -204,7 +209,7 @@ def lost_workers_named(model_dir: Path) -> Iterator[None]:
         tf.errors.UnavailableError,
     ) as error:
         raise ConnectionError(
-            "Another worker is gone, and this one cannot go on alone. Start all "
-            "workers again with the same command lines: they go on from the last "
-            f"checkpoint in {model_dir}."
+            "Another worker is gone, and this one cannot continue "
+            "alone. Start all workers again with the same command lines: they resume "
+            f"from the last checkpoint in {model_dir}."
         ) from error

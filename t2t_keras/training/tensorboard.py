@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a training."""
+"""TensorBoard logs of a training."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,15 +13,15 @@ Logs = dict[str, Any]
 
 
 class TensorBoard(keras.callbacks.Callback):
-    """Writes figures, texts and pictures, with the number of updates as the step.
+    """Writes scalars, texts and images, with the number of updates as the step.
 
     Args:
-        log_dir: Where to write; "train" and "dev" become runs of their own.
-        step: Returns the number of updates done.
-        values: Hyper-parameters to show beside the figures. Default none.
-        graph: Makes the model's graph, to be drawn. Default none.
-        every_steps: Updates between training figures. Default 10.
-        profile: First and last step to profile, both included. Default none.
+        log_dir: Directory of the logs, with the runs "train" and "dev".
+        step: Returns the number of completed updates.
+        values: Hyper-parameters to show. Default: none.
+        graph: Returns the graph of the model to show. Default: none.
+        every_steps: Number of updates between training scalars. Default 10.
+        profile: First and last step to profile, inclusive. Default: no profile.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TensorBoard(keras.callbacks.Callback):
                 tf.summary.graph(self._graph())
 
     def write_samples(self, samples: Sequence[tuple[str, str, str]]) -> None:
-        """Writes translations: source, translation and reference of each."""
+        """Writes translations, each as (source, translation, reference)."""
         rows = "".join(
             "| " + " | ".join(text.replace("|", "\\|") for text in sample) + " |\n"
             for sample in samples
@@ -67,26 +67,26 @@ class TensorBoard(keras.callbacks.Callback):
             tf.summary.text("translations", table)
 
     def write_attention(self, weights: dict[str, Sequence[np.ndarray]]) -> None:
-        """Writes one sentence's attention as pictures, a layer each.
+        """Writes the attention weights of a sentence, one image per layer.
 
         Args:
-            weights: For each kind of attention a list of `[heads, query, key]` in
-                [0, 1], one a layer.
+            weights: For each kind of attention, a list of `[heads, query, key]` weights
+                in [0, 1], one per layer.
         """
         with self._dev.as_default(step=self._step()):
             for kind, layers in weights.items():
                 for number, layer in enumerate(layers):
-                    picture = attention_picture(np.asarray(layer, np.float32))
+                    picture = attention_image(np.asarray(layer, np.float32))
                     tf.summary.image(f"attention/{kind}_{number}", picture[np.newaxis])
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-        """Starts the profile where it is to start."""
+        """Starts the profile at its first step."""
         if not self._profiling and self._profile and batch + 1 == self._profile[0]:
             tf.profiler.experimental.start(str(self._log_dir))
             self._profiling = True
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Writes the figures of a step."""
+        """Writes the scalars of a step."""
         if self._profiling and self._profile and batch + 1 >= self._profile[1]:
             self._stop_profile()
         if (batch + 1) % self._every_steps == 0:
@@ -99,7 +99,7 @@ class TensorBoard(keras.callbacks.Callback):
         self._profiling = False
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Writes the figures of the held-back data."""
+        """Writes the metrics of the held-out data."""
         with self._dev.as_default(step=self._step()):
             for name, value in (logs or {}).items():
                 if name.startswith("val_"):
@@ -116,20 +116,20 @@ class TensorBoard(keras.callbacks.Callback):
 
 
 def _write_scalar(name: str, value: float) -> None:
-    # Written in float32, where a diverged run's perplexity is infinite; Python's own
-    # floats would raise an error.
+    # Summaries are float32, in which the perplexity of a diverged run overflows: NumPy
+    # floats become infinite, Python floats would raise an error.
     tf.summary.scalar(name, np.float64(value))
 
 
-def attention_picture(weights: np.ndarray, cell: int = 12) -> np.ndarray:
-    """Draws a layer's heads side by side, dark where much is attended to.
+def attention_image(weights: np.ndarray, cell: int = 12) -> np.ndarray:
+    """Draws the heads of a layer side by side; darker is more attention.
 
     Args:
         weights: `[heads, query, key]` in [0, 1]; queries run down, keys across.
-        cell: Pixels of a weight's square. Default 12.
+        cell: Width and height of a weight in pixels. Default 12.
 
     Returns:
-        `[height, width, 1]` float32 in [0, 1], heads four to a row.
+        `[height, width, 1]` float32 in [0, 1], with four heads in a row.
     """
     heads, queries, keys = weights.shape
     columns = min(heads, 4)

@@ -1,8 +1,9 @@
-"""The training step around `strategy.run`, whatever the number of replicas.
+"""The training step around `strategy.run`, for any number of replicas.
 
-Keras's own `fit` averages the replicas' means whatever their token counts, and does
-not run under `MultiWorkerMirroredStrategy`; this step normalizes by the tokens of
-the whole global batch, so that replicas and accumulation change nothing.
+Keras's `fit` averages the mean losses of the replicas without regard to their token
+counts, and does not run under `MultiWorkerMirroredStrategy`. This step normalizes by
+the tokens of the global batch, so that the result depends neither on the number of
+replicas nor on gradient accumulation.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,13 +24,13 @@ from t2t_keras.transformer import Transformer
 
 
 class Votes(NamedTuple):
-    """What a worker wants to be done after the next step; one is enough for all.
+    """Requests of a worker for after the next step; one vote is enough for all workers.
 
     Attributes:
         validate: Validate and save.
         end: End the training.
         interrupt: Save and exit.
-        cool_down: Begin the cooldown of the learning rate.
+        cool_down: Start the cooldown of the learning rate.
     """
 
     validate: bool = False
@@ -42,24 +43,25 @@ NO_VOTES = Votes()
 
 
 class Trainer:
-    """Trains a Transformer on parts of global batches.
+    """Trains a Transformer on the parts of global batches.
 
     Args:
         model: The model, created in the strategy's scope.
-        optimizer: Created there too.
-        objective: What is minimized. Default `Objective()`.
-        clip_norm: Greatest norm of the whole gradient. Default no clipping.
-        accumulate: Parts that a replica computes one after another for one update.
-            Default 1.
-        strategy: How replicas work together. Default the current one.
-        jit: Whether XLA compiles the replica's step. Default False.
-        ema_decay: Keep an exponential average of the weights. Default none.
+        optimizer: The optimizer, created in the strategy's scope too.
+        objective: The loss to minimize. Default: `Objective()`.
+        clip_norm: Maximum global norm of the gradient. Default: no clipping.
+        accumulate: Number of parts whose gradients each replica accumulates for one
+            update. Default 1.
+        strategy: The distribution strategy. Default: the current one.
+        jit: Whether to compile the replica's step with XLA. Default False.
+        ema_decay: Decay of an exponential average of the weights. Default: no
+            average.
 
     Attributes:
         ema: The `ExponentialAverage`, or None.
 
     Raises:
-        UserError: If an argument is out of its range.
+        UserError: If an argument is out of range.
     """
 
     def __init__(
@@ -75,17 +77,17 @@ class Trainer:
     ) -> None:
         if clip_norm is not None and not clip_norm > 0:
             raise UserError(
-                f"clip_norm is positive, or None for no clipping. Received: {clip_norm}"
+                f"clip_norm must be positive or None. Received: {clip_norm}"
             )
         if accumulate < 1:
-            raise UserError(f"accumulate is at least 1. Received: {accumulate}")
+            raise UserError(f"accumulate must be at least 1. Received: {accumulate}")
         self.model = model
         self.optimizer = optimizer
         self.objective = objective or Objective()
         self.clip_norm = clip_norm
         self.accumulate = accumulate
         self.strategy = strategy or tf.distribute.get_strategy()
-        # Keras's own callbacks ask the model for its optimizer.
+        # Keras's callbacks read the optimizer from the model.
         model.optimizer = optimizer
         self._variables = [v.value for v in model.trainable_variables]
         with self.strategy.scope():
@@ -96,7 +98,7 @@ class Trainer:
                 else None
             )
             self._loss_scale = LossScale() if model.compute_dtype == "float16" else None
-            # Each replica sums its own parts; the sum over replicas is taken once.
+            # Each replica sums its own parts; replicas are summed once per update.
             self._accumulators = [
                 tf.Variable(
                     tf.zeros_like(v),
@@ -111,7 +113,7 @@ class Trainer:
             if jit
             else self._replica_gradients
         )
-        # Given the iterator, whose shapes are open, one trace serves all batches.
+        # An iterator has unknown shapes, so that one trace serves all batches.
         self._accumulate = tf.function(self._run_accumulate, autograph=False)
         self._update = tf.function(self._run_update, autograph=False)
         self._evaluate = tf.function(self._run_evaluate, autograph=False)
@@ -121,7 +123,7 @@ class Trainer:
 
     @property
     def state_variables(self) -> list[keras.Variable]:
-        """What a checkpoint has to keep beside the model's variables."""
+        """The variables to save in a checkpoint besides those of the model."""
         variables = list(self.optimizer.variables)
         for part in (self._loss_scale, self.ema):
             variables += part.variables if part else []
@@ -129,18 +131,18 @@ class Trainer:
 
     @property
     def replicas(self) -> int:
-        """Number of replicas, those of all workers together."""
+        """Number of replicas of all workers."""
         return self.strategy.num_replicas_in_sync
 
     def distribute(self, dataset: Callable[..., tf.data.Dataset]) -> tf.data.Dataset:
-        """Gives each replica its own parts of every global batch.
+        """Distributes the parts of each global batch among the replicas.
 
         Args:
-            dataset: Makes a worker's `training_dataset`, given `parts`, their number in
-                a global batch, and `own_parts`, the worker's own.
+            dataset: Returns the `training_dataset` of a worker, given `parts`, the
+                number of parts of a global batch, and `own_parts`, the worker's.
 
         Returns:
-            What `train_step` and `evaluate` take an iterator of.
+            A dataset whose iterators `train_step` and `evaluate` consume.
         """
 
         def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -157,7 +159,7 @@ class Trainer:
 
     @property
     def step(self) -> int:
-        """Number of updates done."""
+        """Number of completed updates."""
         return int(self.optimizer.iterations.numpy())
 
     def _replica_gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -206,10 +208,10 @@ class Trainer:
     def _replica_update(
         self, gradients: list[tf.Tensor], rate_factor: tf.Tensor
     ) -> tf.Tensor:
-        """Adds up the gradients of all replicas and updates, unless one is not finite.
+        """Sums the gradients of all replicas and updates, unless one is not finite.
 
         Returns:
-            The norm of the whole gradient before clipping.
+            The global norm of the gradient before clipping.
         """
         replica = tf.distribute.get_replica_context()
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
@@ -248,21 +250,21 @@ class Trainer:
         return self._sum(self.strategy.run(lambda: votes + 0))
 
     def agree(self, votes: Votes) -> Votes:
-        """Tells every worker what any of them voted for; all must call it."""
+        """Returns what any of the workers voted for; all must call it."""
         return Votes(*(self._agree(_vector(votes)).numpy() > 0).tolist())
 
     def of_chief(self, value: int) -> int:
-        """Returns what the chief called this with; all workers must call it."""
+        """Returns the value that the chief passed; all workers must call it."""
         mine = value if worker_index(self.strategy) == 0 else 0
         total = self._agree(tf.constant([float(mine)], tf.float64)).numpy()[0]
-        # Every replica of the chief has added it.
+        # Every replica of the chief has added its value.
         replicas = self.replicas // worker_count(self.strategy)
         return round(total / replicas)
 
     def are_equal(self, value: int) -> bool:
-        """Tells whether all workers called this with one value, below 2^16."""
+        """Returns whether all workers passed the same value, which is below 2^16."""
         both = self._agree(tf.constant([value, value**2], tf.float64)).numpy()
-        # Numbers are equal if the square of their mean is the mean of their squares.
+        # Numbers are equal if and only if their variance is 0.
         return both[0] ** 2 == self.replicas * both[1]
 
     def train_step(
@@ -273,17 +275,17 @@ class Trainer:
     ) -> tuple[dict[str, float], Votes]:
         """Consumes one global batch and updates the weights once.
 
-        Where the gradient holds a number that is not finite, the update is left out.
+        The update is skipped if the gradient is not finite.
 
         Args:
-            parts: An iterator over what `distribute` returned.
-            votes: What this worker wants to be done after the step.
-            rate_factor: Multiplies the scheduled learning rate; the same in all
+            parts: An iterator over the dataset that `distribute` returned.
+            votes: Requests of this worker for after the step.
+            rate_factor: Factor of the scheduled learning rate; the same in all
                 workers. Default 1.
 
         Returns:
-            The batch's metrics (`token_metrics`, "learning_rate", "gradient_norm") and
-            "skipped", 1 for an update left out; and what any worker voted for.
+            The metrics of the batch (`token_metrics`, "learning_rate", "gradient_norm"
+            and "skipped", 1 for a skipped update), and the votes of all workers.
         """
         sums: Any = 0.0
         for _ in range(self.accumulate - 1):
@@ -297,11 +299,11 @@ class Trainer:
         return logs, Votes(*(agreed > 0).tolist())
 
     def evaluate(self, parts: Iterator[Batch], batches: int) -> dict[str, float]:
-        """Computes the metrics of held-back data, without dropout.
+        """Computes the metrics of held-out data, without dropout.
 
         Args:
-            parts: An iterator over what `distribute` returned.
-            batches: How many global batches to take.
+            parts: An iterator over the dataset that `distribute` returned.
+            batches: Number of global batches to take.
         """
         sums = np.zeros(len(FIELDS), np.float64)
         for _ in range(batches * self.accumulate):

@@ -1,4 +1,4 @@
-"""Begins a training with the weights of another."""
+"""Initializes a model with the weights of another."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,21 +13,20 @@ def warm_start(
     arrays: dict[str, np.ndarray],
     pieces: Mapping[str, tuple[Sequence[str], Sequence[str]]],
 ) -> list[str]:
-    """Gives variables the values of another model, as far as they fit.
+    """Copies the weights of another model into variables of matching shapes.
 
     Args:
         variables: The trainable variables of the new model.
-        arrays: The weights of the other, under their paths.
-        pieces: For each path of an embedding matrix, the tokens of the new and those
-            of the other vocabulary. Rows go with their token, so that the size and
-            the order of the vocabularies may differ; new tokens keep their random
-            vectors.
+        arrays: The weights of the other model, by path.
+        pieces: For the path of each embedding matrix, the tokens of the new and of the
+            other vocabulary. Rows are matched by token, so that the vocabularies may
+            differ in size and order. New tokens keep their random embeddings.
 
     Returns:
-        The paths of the variables that found nothing that fits.
+        The paths of the variables without a match, which keep their values.
 
     Raises:
-        UserError: If no matrix fits at all.
+        UserError: If no matrix matches.
     """
     variables = list(variables)
     unmatched = []
@@ -42,11 +41,11 @@ def warm_start(
             variable.assign(array)
             continue
         unmatched.append(variable.path)
-    # A bias here and there may fit by chance.
+    # Biases do not count: a few may match by chance.
     if all(v.path in unmatched for v in variables if len(v.shape) > 1):
         raise UserError(
-            "Not one matrix has the name and the shape of one of this model: was the "
-            "other trained with another d_model?"
+            "No matrix of the other model has the name and shape of one of this model. "
+            "Were they trained with different values of d_model?"
         )
     return unmatched
 

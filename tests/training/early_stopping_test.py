@@ -1,4 +1,4 @@
-"""Early stopping counts validations of a run, whatever processes they are made in."""
+"""Early stopping counts the validations of a run across processes."""
 
 import json
 import math
@@ -46,7 +46,7 @@ def next_process(before, patience, metric="val_nll"):
         ([INF, 5.0, NAN, 4.0, NAN, -INF, NAN, 3.0], 3, 7),
     ],
 )
-def test_a_run_in_any_two_pieces_ends_at_the_same_validation(
+def test_run_resumed_at_any_point_stops_at_same_validation(
     values, patience, ends_after
 ):
     assert watch(EarlyStopping("val_nll", patience), values) == ends_after
@@ -57,7 +57,7 @@ def test_a_run_in_any_two_pieces_ends_at_the_same_validation(
         assert rest == (ends_after and ends_after - cut), cut
 
 
-def test_a_run_of_one_validation_a_process_ends_too():
+def test_run_with_one_validation_per_process_stops():
     stopping = EarlyStopping("val_bleu", 2)
     found = []
     for value in (10.0, 20.0, 15.0, 20.0):
@@ -68,7 +68,7 @@ def test_a_run_of_one_validation_a_process_ends_too():
     assert stopping.is_exhausted
 
 
-def test_a_larger_patience_or_none_goes_on_from_the_best_and_the_wait():
+def test_larger_or_no_patience_resumes_from_best_and_wait():
     stopped = EarlyStopping("val_nll", 1)
     assert watch(stopped, [1.0, 2.0]) == 2
     assert next_process(stopped, 1).is_exhausted
@@ -83,7 +83,7 @@ def test_a_larger_patience_or_none_goes_on_from_the_best_and_the_wait():
     assert watch(next_process(endless, 11), [0.5, 0.6]) is None
 
 
-def test_another_metric_is_not_compared_with():
+def test_state_of_another_metric_is_ignored():
     before = EarlyStopping("val_nll", 2)
     watch(before, [1.0, 1.0])
     changed = next_process(before, 2, "val_bleu")
@@ -93,7 +93,7 @@ def test_another_metric_is_not_compared_with():
     assert watch(EarlyStopping("val_bleu", 1), [1.0] * 5) is None
 
 
-def test_an_extra_validation_does_not_count():
+def test_extra_validation_does_not_count():
     regular = []
     stopping = EarlyStopping("val_nll", 1, lambda: regular[-1])
     for value, counts in ((2.0, True), (1.0, False), (9.0, False), (1.5, True)):

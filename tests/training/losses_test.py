@@ -1,4 +1,4 @@
-"""Label-smoothed cross entropy and metrics against hand-made distributions."""
+"""Label-smoothed cross entropy and metrics against explicit distributions."""
 
 import math
 import sys
@@ -22,7 +22,7 @@ def smoothed_by_hand(labels, logits, smoothing):
     return -(target * log_p).sum(1), -log_p[np.arange(len(labels)), labels]
 
 
-def test_a_loss_worked_by_hand():
+def test_loss_matches_hand_computed_value():
     # p = (1/4, 3/4): nll = ln 4; smoothed = 0.9 ln 4 + 0.05 (ln 4 + ln 4/3)
     smoothed, nll = token_losses(
         tf.constant([0]), tf.constant([[0.0, math.log(3)]]), 0.1
@@ -32,7 +32,7 @@ def test_a_loss_worked_by_hand():
     assert float(smoothed[0]) == pytest.approx(expected)
 
 
-def test_losses_equal_the_cross_entropy_with_the_smoothed_target():
+def test_losses_equal_cross_entropy_with_smoothed_target():
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(7, 11)) * 3, rng.integers(0, 11, 7)
     smoothed, nll = token_losses(
@@ -84,7 +84,7 @@ def test_output_projection_is_states_times_matrix_plus_bias():
     np.testing.assert_allclose(logits, states @ table.T + bias, atol=1e-12)
 
 
-def test_fused_loss_needs_a_label_for_each_state():
+def test_fused_loss_requires_one_label_per_state():
     projection = OutputProjection(tf.ones([13, 6]))
     for labels, states in (
         (tf.constant([4]), tf.ones([9, 6])),
@@ -138,7 +138,7 @@ def test_fused_gradient_with_a_bias_is_accurate_in_bfloat16():
         assert of_fused < 1.1 * of_plain + 1e-4
 
 
-def test_low_precision_loses_no_token_that_repeats():
+def test_low_precision_accumulates_repeated_tokens():
     rng = np.random.default_rng(3)
     table = tf.Variable(rng.normal(size=(50, 8)).astype(np.float32))
     states = tf.constant(rng.normal(size=(4000, 8)), tf.float32)
@@ -180,9 +180,7 @@ def relative_gradient_errors(function, labels, states, table, smoothing, dtype):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_fused_gradient_is_as_accurate_as_the_plain_one_in_low_precision(
-    dtype, smoothing
-):
+def test_fused_gradient_is_as_accurate_as_unfused_in_low_precision(dtype, smoothing):
     rng = np.random.default_rng(0)
     table = rng.normal(size=(1000, 128)) * 128**-0.5
     labels = rng.integers(0, 1000, 256).astype(np.int32)
@@ -203,7 +201,7 @@ def test_fused_gradient_is_as_accurate_as_the_plain_one_in_low_precision(
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_gradient_of_the_fused_nll_is_that_of_the_unsmoothed_loss(dtype):
+def test_gradient_of_fused_nll_equals_gradient_of_unsmoothed_loss(dtype):
     rng = np.random.default_rng(1)
     states = tf.cast(rng.normal(size=(9, 6)), dtype)
     table = tf.constant(rng.normal(size=(13, 6)), tf.float32)
@@ -224,7 +222,7 @@ def test_gradient_of_the_fused_nll_is_that_of_the_unsmoothed_loss(dtype):
         )
 
 
-def test_fused_loss_survives_a_hopeless_token():
+def test_fused_loss_is_finite_for_very_improbable_token():
     states = tf.constant([[100.0, 0.0]])
     table = tf.constant([[1.0, 0.0], [-1.0, 0.0]])
     smoothed, nll, correct = fused_losses(tf.constant([1]), states, table, 0.0)
@@ -232,7 +230,7 @@ def test_fused_loss_survives_a_hopeless_token():
     assert not correct[0]
 
 
-def test_padding_has_no_part_in_the_mean():
+def test_padding_is_excluded_from_mean():
     loss = LabelSmoothedCrossEntropy(0.1)
     rng = np.random.default_rng(2)
     logits = rng.normal(size=(2, 3, 5)).astype(np.float32)
@@ -248,7 +246,7 @@ def test_padding_has_no_part_in_the_mean():
     assert float(again(labels, logits)) == float(loss(labels, logits))
 
 
-def test_logits_of_another_shape_than_the_labels_are_rejected():
+def test_logits_and_labels_of_different_shapes_are_rejected():
     loss = LabelSmoothedCrossEntropy()
     labels, logits = tf.ones([2, 6], tf.int32), tf.zeros([3, 4, 9])
     with pytest.raises(ValueError, match=r"y_true \(2, 6\), y_pred \(3, 4, 9\)"):
@@ -298,12 +296,12 @@ def test_sample_weight_of_shape_batch_applies_to_all_tokens():
             loss(labels, logits, np.ones(shape))
 
 
-def test_label_smoothing_must_be_a_share():
+def test_label_smoothing_outside_0_to_1_is_rejected():
     with pytest.raises(ValueError, match=r"1\.5"):
         LabelSmoothedCrossEntropy(1.5)
 
 
-def test_metrics_are_means_over_real_target_tokens():
+def test_metrics_are_means_over_non_padding_target_tokens():
     sums = token_sums(
         source=tf.constant([[5, 2, 0], [6, 7, 2]]),
         labels=tf.constant([4, 2, 3, 0]),

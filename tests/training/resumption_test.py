@@ -1,4 +1,4 @@
-"""From which checkpoint training continues, whatever was killed, lost or damaged."""
+"""The checkpoint to resume from after kills, lost files and damage."""
 
 import errno
 import itertools
@@ -14,7 +14,7 @@ from t2t_keras.training.checkpoints import CheckpointStore
 
 
 class Run:
-    """A training of one number, whose weights and state both are the step.
+    """A training whose weights and state are one number, the step.
 
     Args:
         directory: Where its checkpoints lie.
@@ -34,7 +34,7 @@ class Run:
         self.store.save(step, self.weights, self.state, {"step": step}, metrics)
 
     def resume(self):
-        """Continues as a new process does; returns the step and what was reported."""
+        """Resumes as a new process does; returns the step and the reports."""
         lines = []
         self.store.remove_half_written()
         step = self.store.newest_whole(lines.append)
@@ -56,7 +56,7 @@ def damage(*paths):
 
 
 def refused(run, message):
-    """Makes sure that a run is refused again and again, and returns what it is told."""
+    """Checks that a run is refused repeatedly, and returns the message."""
     said = []
     for _ in range(3):
         with pytest.raises(ValueError, match=message) as raised:
@@ -68,9 +68,7 @@ def refused(run, message):
 
 
 @pytest.mark.parametrize("parts", [["weights"], ["state"], ["weights", "state"]])
-def test_a_run_whose_checkpoints_are_all_damaged_is_refused_until_they_are_removed(
-    tmp_path, parts
-):
+def test_resume_is_refused_while_all_checkpoints_are_damaged(tmp_path, parts):
     run = Run(tmp_path)
     for step in (1, 2):
         run.save(step)
@@ -85,7 +83,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused_until_they_are_remov
     assert run.resume() == (None, [])
 
 
-def test_damaged_files_of_earlier_times_do_not_hold_a_run_up(tmp_path):
+def test_old_damaged_files_do_not_prevent_resuming(tmp_path):
     run = Run(tmp_path)
     for step in (1, 2, 3):
         run.save(step)
@@ -100,7 +98,7 @@ def test_damaged_files_of_earlier_times_do_not_hold_a_run_up(tmp_path):
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_weights_without_any_state_are_refused_and_left_alone(tmp_path, older):
+def test_weights_without_state_are_refused_and_left_unchanged(tmp_path, older):
     run = Run(tmp_path, keep=1)
     for step in (7, 9):
         run.save(step)
@@ -117,7 +115,7 @@ def test_weights_without_any_state_are_refused_and_left_alone(tmp_path, older):
     assert files(tmp_path) == before
 
 
-def test_newer_weights_without_a_state_are_kept_apart_from_the_steps_to_come(tmp_path):
+def test_newer_weights_without_state_are_renamed(tmp_path):
     earlier = Run(tmp_path)
     for step in (1, 2, 8, 9):
         earlier.save(step, val_nll=2.0)
@@ -139,7 +137,7 @@ def test_newer_weights_without_a_state_are_kept_apart_from_the_steps_to_come(tmp
     load_arrays(tmp_path / aside[1])
 
 
-def test_states_are_kept_with_their_weights_only(tmp_path):
+def test_states_are_kept_only_with_their_weights(tmp_path):
     run = Run(tmp_path, keep=2, keep_best=0)
     for step in (1, 2, 3, 4, 5, 6):
         run.save(step)
@@ -158,11 +156,11 @@ def test_states_are_kept_with_their_weights_only(tmp_path):
 
 
 class Killed(BaseException):
-    """Ends a process in a test, where none of its own code can catch it."""
+    """Simulates a kill: the code under test cannot catch it."""
 
 
 def killed_at(monkeypatch, number, action):
-    """Runs an action that is killed before its file operation of some number.
+    """Runs an action that is killed before its n-th file operation.
 
     Returns:
         Whether it was: it may have fewer operations.
@@ -189,7 +187,7 @@ def killed_at(monkeypatch, number, action):
     return False
 
 
-def test_a_save_that_fails_leaves_the_earlier_checkpoints(tmp_path, monkeypatch):
+def test_failed_save_keeps_earlier_checkpoints(tmp_path, monkeypatch):
     run = Run(tmp_path)
     run.save(2)
     before = files(tmp_path)
@@ -213,14 +211,14 @@ def fresh(run):
 
 
 def growing(run):
-    """The oldest weights and state go when a new one comes."""
+    """A new checkpoint removes the oldest one."""
     for step in (1, 2, 3):
         run.save(step, val_nll=9.0 - step)
     return {3}, lambda: run.save(4, val_nll=1.0)
 
 
 def overwriting(run):
-    """Weights of another run lie where this one's are to be written."""
+    """Weights of another run already have the name of the new ones."""
     run.save(2)
     other = Run(run.store.directory, offset=0.5)
     other.save(4)
@@ -229,7 +227,7 @@ def overwriting(run):
 
 
 def repeating(run):
-    """The same step is saved twice."""
+    """One step is saved twice."""
     run.save(2)
     run.save(4)
     return {2, 4}, lambda: run.save(4)
@@ -244,7 +242,7 @@ def putting_aside(run):
 
 
 @pytest.mark.parametrize("prepare", [fresh, growing, overwriting, repeating])
-def test_a_kill_between_any_two_file_operations_costs_at_most_the_checkpoint(
+def test_kill_between_any_two_file_operations_loses_at_most_the_new_checkpoint(
     tmp_path, monkeypatch, prepare
 ):
     for number in itertools.count():
@@ -261,7 +259,7 @@ def test_a_kill_between_any_two_file_operations_costs_at_most_the_checkpoint(
     assert number >= 3
 
 
-def test_a_kill_while_damaged_checkpoints_are_put_aside_changes_nothing(
+def test_kill_while_damaged_checkpoints_are_renamed_changes_nothing(
     tmp_path, monkeypatch
 ):
     for number in itertools.count():

@@ -9,7 +9,7 @@ from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.schedule import WarmupSchedule
 
 
-def test_the_schedule_is_equation_3():
+def test_schedule_matches_equation_3():
     schedule = WarmupSchedule(d_model=512, warmup_steps=4000)
     # The peak: 512^-0.5 * 4000^-0.5. The paper's step 1 is the update after 0.
     assert float(schedule(3999)) == pytest.approx(6.98771e-4, rel=1e-5)
@@ -20,7 +20,7 @@ def test_the_schedule_is_equation_3():
     assert int(np.argmax(rates)) == 8
 
 
-def test_the_scale_multiplies_and_configs_round_trip():
+def test_learning_rate_scales_schedule_and_config_round_trips():
     schedule = WarmupSchedule(16, 10, learning_rate=3.0)
     same = WarmupSchedule.from_config(schedule.get_config())
     plain = WarmupSchedule(16, 10)
@@ -29,7 +29,7 @@ def test_the_scale_multiplies_and_configs_round_trip():
         WarmupSchedule(16, 0)
 
 
-def test_a_budget_ends_at_the_first_limit():
+def test_budget_ends_at_first_limit():
     budget = TrainingBudget(steps=100, minutes=10)
     assert budget.fraction(steps=50, epochs=9, tokens=9, minutes=2) == 0.5
     assert budget.fraction(steps=50, epochs=9, tokens=9, minutes=8) == 0.8

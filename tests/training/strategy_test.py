@@ -1,4 +1,4 @@
-"""One result, whatever the number of replicas, workers and parts."""
+"""Results do not depend on the number of replicas, workers and accumulated parts."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_in
 
 
 def train(*runs):
-    """Runs tests/worker.py in processes that run together.
+    """Runs tests/worker.py in several cooperating processes.
 
     Returns:
         Of each its logs, its figures of held-back data and its weights.
@@ -65,7 +65,7 @@ def assert_same(one, other, atol=1e-9):
 
 
 @pytest.mark.parametrize(("devices", "accumulate"), [(8, 1), (2, 2), (1, 4), (1, 8)])
-def test_replicas_and_parts_change_nothing(alone, devices, accumulate):
+def test_replicas_and_accumulation_do_not_change_results(alone, devices, accumulate):
     (result,) = train({"devices": devices, "accumulate": accumulate})
     assert_same(alone, result)
     # The steps reach into the second epoch.
@@ -76,7 +76,7 @@ def test_replicas_and_parts_change_nothing(alone, devices, accumulate):
 
 
 @pytest.mark.parametrize("number", [2, pytest.param(4, marks=pytest.mark.long)])
-def test_workers_change_nothing(alone, number):
+def test_workers_do_not_change_results(alone, number):
     workers = [f"127.0.0.1:{port}" for port in command.free_ports(number)]
     for result in train(
         *({"workers": workers, "worker_index": index} for index in range(number))
@@ -85,7 +85,7 @@ def test_workers_change_nothing(alone, number):
 
 
 @pytest.mark.long
-def test_float32_differs_by_rounding_alone(capsys):
+def test_float32_results_differ_only_by_rounding(capsys):
     workers = [f"127.0.0.1:{port}" for port in command.free_ports(2)]
     one, mirrored, worker, _ = train(
         {"dtype": "float32"},
@@ -106,7 +106,7 @@ def test_float32_differs_by_rounding_alone(capsys):
 # In this process, two replicas at most: a strategy's groups cannot change size.
 
 
-def test_every_replica_draws_masks_of_its_own():
+def test_each_replica_draws_its_own_dropout_masks():
     strategy = make_strategy("mirrored", 2)
     trainer = trainer_of(strategy=strategy, dropout=0.5)
     layer = trainer.model.source_dropout
@@ -155,14 +155,14 @@ def test_precisions_and_xla_work_on_workers(dtype, jit):
         np.testing.assert_array_equal(a, b)
 
 
-def test_auto_takes_what_there_is():
+def test_auto_strategy_matches_devices_and_workers():
     assert make_strategy().num_replicas_in_sync == 1
     assert make_strategy(devices=2).num_replicas_in_sync == 2
     assert worker_index(make_strategy()) == 0
     assert worker_index(make_strategy("mirrored", 2)) == 0
 
 
-def test_a_gpu_that_tensorflow_does_not_see_is_noticed(tmp_path, monkeypatch):
+def test_gpu_invisible_to_tensorflow_is_detected(tmp_path, monkeypatch):
     # No machine that runs this has a GPU in use; its driver's file can be stood in for.
     driver = tmp_path / "nvidia0"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -178,16 +178,16 @@ def test_a_gpu_that_tensorflow_does_not_see_is_noticed(tmp_path, monkeypatch):
     [
         ({"strategy": "many"}, "Received: 'many'"),
         ({"devices": -1}, "Received: -1"),
-        ({"strategy": "one", "devices": 2}, "has one device"),
+        ({"strategy": "one", "devices": 2}, "uses one device"),
         ({"strategy": "multi_worker"}, "needs the addresses of the workers"),
         ({"workers": ["a:1", "b:2"], "worker_index": 2}, "Received: 2"),
-        ({"workers": ["a"]}, "A worker is host:port. Received: 'a'"),
-        ({"workers": ["a:1", "a:1"]}, "named twice"),
+        ({"workers": ["a"]}, "A worker must be host:port. Received: 'a'"),
+        ({"workers": ["a:1", "a:1"]}, "must not repeat"),
         ({"workers": ["a:1", "b:2"], "strategy": "mirrored"}, "multi_worker or auto"),
         ({"workers": ["a:1", "b:2"], "devices": 2}, "start more workers"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_strategy(**arguments)
 
@@ -195,9 +195,9 @@ def test_what_does_not_fit_is_refused(arguments, message):
 @pytest.mark.parametrize(
     "text", ["x", "{}", '{"cluster": {"ps": []}, "task": {"type": "ps", "index": 0}}']
 )
-def test_a_faulty_tf_config_is_shown(monkeypatch, text):
+def test_invalid_tf_config_is_shown(monkeypatch, text):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match="TF_CONFIG should read like"):
+    with pytest.raises(ValueError, match="TF_CONFIG must look like"):
         make_strategy()
 
 

@@ -31,7 +31,7 @@ ORDER = BatchOrder(Batching(64), RandomExamples().lengths)
 
 
 @pytest.mark.parametrize("parts", [2, 5])
-def test_accumulation_takes_the_same_steps(parts):
+def test_gradient_accumulation_does_not_change_steps(parts):
     whole, divided = trainer_of("float64"), trainer_of("float64", accumulate=parts)
     one, other = run(whole, 12), run(divided, 12)
     for a, b in zip(one, other, strict=True):
@@ -42,14 +42,14 @@ def test_accumulation_takes_the_same_steps(parts):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 
-def test_equal_seeds_give_equal_losses_with_dropout():
+def test_same_seed_gives_same_losses_with_dropout():
     first, second = (
         [logs["loss"] for logs in run(trainer_of(dropout=0.3), 15)] for _ in range(2)
     )
     assert first == second
 
 
-def test_the_gradient_is_that_of_the_mean_over_real_tokens():
+def test_gradient_is_of_mean_loss_over_non_padding_tokens():
     trainer = trainer_of("float64", objective=Objective(label_smoothing=0.0))
     batch = next(iter(training_dataset(RandomExamples(), ORDER)))
     target = batch["target"]
@@ -68,7 +68,7 @@ def test_the_gradient_is_that_of_the_mean_over_real_tokens():
     assert logs["loss"] == pytest.approx(float(loss), rel=1e-6) == logs["nll"]
 
 
-def test_r_drop_is_half_of_its_equation():
+def test_r_drop_loss_is_half_of_equation_4():
     batch = next(iter(training_dataset(RandomExamples(), ORDER)))
     trainer, reference = (
         trainer_of("float64", 0.3, objective=Objective(0.0, r_drop=5.0)).model
@@ -102,7 +102,7 @@ def test_without_dropout_r_drop_changes_nothing():
             assert a[name] == pytest.approx(b[name], rel=1e-6)
 
 
-def test_clipping_bounds_the_whole_gradient():
+def test_clipping_bounds_global_gradient_norm():
     trainer = trainer_of(clip_norm=0.01)
     (logs,) = run(trainer, 1)
     assert logs["gradient_norm"] > 0.01
@@ -112,7 +112,7 @@ def test_clipping_bounds_the_whole_gradient():
     assert length == pytest.approx(0.01, rel=1e-3)
 
 
-def test_evaluation_counts_tokens_and_changes_nothing():
+def test_evaluation_counts_tokens_and_changes_no_weights():
     trainer = trainer_of(dropout=0.5)
     before = [v.numpy() for v in trainer.model.variables]
 
@@ -127,21 +127,21 @@ def test_evaluation_counts_tokens_and_changes_nothing():
         np.testing.assert_array_equal(a, b)
 
 
-def test_xla_computes_the_same():
+def test_xla_gives_same_results():
     plain, compiled = trainer_of(), trainer_of(jit=True)
     for a, b in zip(run(plain, 2), run(compiled, 2), strict=True):
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
 
 
 def poison(trainer):
-    """Makes the next gradients infinite, without touching what they belong to."""
+    """Makes the next gradients infinite without changing the weights."""
     table = trainer.model.target_embedding.embeddings
     before = table.numpy()
     table.assign(np.full(before.shape, np.inf))
     return lambda: table.assign(before)
 
 
-def test_a_step_with_infinite_gradients_is_left_out():
+def test_step_with_non_finite_gradients_is_skipped():
     trainer = trainer_of(clip_norm=1.0)
     iterator = batches(trainer)
     trainer.train_step(iterator)
@@ -178,7 +178,7 @@ def test_float16_halves_its_scale_on_overflow_and_trains():
     assert first["gradient_norm"] == pytest.approx(exact["gradient_norm"], rel=0.05)
 
 
-def test_the_loss_scale_grows_after_many_good_steps():
+def test_loss_scale_grows_after_many_finite_steps():
     scale = LossScale(4.0, growth_steps=2)
     seen = []
     for is_finite in (True, True, False, True, True):
@@ -187,7 +187,7 @@ def test_the_loss_scale_grows_after_many_good_steps():
     assert seen == [4, 8, 4, 4, 8]
 
 
-def test_the_exponential_average_follows_the_weights():
+def test_exponential_average_follows_weights():
     trainer = trainer_of(ema_decay=0.5)
     iterator = batches(trainer)
     variable = trainer.model.target_embedding.embeddings
@@ -201,7 +201,7 @@ def test_the_exponential_average_follows_the_weights():
         trainer_of(ema_decay=1.0)
 
 
-def test_a_rate_factor_scales_the_update():
+def test_rate_factor_scales_update():
     rates, changes = [], []
     for factor in (1.0, 0.5, 0.0):
         trainer = trainer_of()
@@ -253,14 +253,14 @@ class Recorder(keras.callbacks.Callback):
         self.epochs.append((epoch, logs["val_nll"]))
 
 
-def test_callbacks_see_every_step_and_every_validation():
+def test_callbacks_receive_every_step_and_validation():
     recorder = Recorder()
     assert fit(trainer_of(), [recorder], 10)
     assert len(recorder.losses) == 10
     assert recorder.epochs == [(0, 2.5), (1, 2.5), (2, 2.5)]
 
 
-def test_an_interrupt_ends_after_its_step_without_validation():
+def test_interrupt_ends_after_current_step_without_validation():
     recorder, trainer = Recorder(), trainer_of()
     assert not fit(trainer, [recorder], 10, stop=6)
     assert trainer.step == 6
@@ -272,7 +272,7 @@ def test_an_interrupt_ends_after_its_step_without_validation():
     assert recorder.epochs == [(0, 2.5), (1, 2.5)]
 
 
-def test_early_stopping_goes_on_counting_where_it_was():
+def test_early_stopping_resumes_its_count():
     first, second = (EarlyStopping("val_nll", 1) for _ in range(2))
     trainer = trainer_of()
     fit(trainer, [first], 4)
@@ -283,7 +283,7 @@ def test_early_stopping_goes_on_counting_where_it_was():
     assert trainer.step == 8
 
 
-def test_a_stopped_run_goes_on_with_the_same_losses(tmp_path):
+def test_resumed_run_has_same_losses_as_uninterrupted_run(tmp_path):
     whole = Recorder()
     fit(trainer_of(dropout=0.2, ema_decay=0.9), [whole], 14)
 
@@ -312,7 +312,7 @@ def test_a_stopped_run_goes_on_with_the_same_losses(tmp_path):
     assert store.metrics(8) == {"val_nll": 2.5, "val_bleu": 30.0}
 
 
-def test_a_checkpoint_keeps_its_figures_when_its_step_is_saved_again(tmp_path):
+def test_checkpoint_keeps_metrics_when_its_step_is_saved_again(tmp_path):
     store, recorder, trainer = CheckpointStore(tmp_path), Recorder(), trainer_of()
     saving = SaveCheckpoint(store, trainer, dict)
     figures = {"val_nll": 2.5, "val_bleu": 30.0}
@@ -320,12 +320,12 @@ def test_a_checkpoint_keeps_its_figures_when_its_step_is_saved_again(tmp_path):
     assert not fit(trainer, [recorder, saving], 100, stop=4)
     saving.save()
     assert store.metrics(4) == figures
-    # Continued, and interrupted while the updates are left out: still that step.
+    # Resumed, and interrupted while updates are skipped: the step is unchanged.
     cure = poison(trainer)
     assert not fit(trainer, [recorder, saving], 100, stop=5)
     saving.save()
     assert store.metrics(4) == figures
-    # A step that is left out is no reason to validate again.
+    # A skipped step does not cause another validation.
     assert not fit(trainer, [recorder, saving], 100, every=5, stop=5)
     assert (trainer.step, len(recorder.epochs)) == (4, 1)
     cure()
@@ -335,7 +335,7 @@ def test_a_checkpoint_keeps_its_figures_when_its_step_is_saved_again(tmp_path):
     assert store.steps() == [4, 5]
 
 
-def test_too_many_infinite_gradients_in_a_row_end_the_run():
+def test_too_many_consecutive_non_finite_steps_end_training():
     lines, dumped = [], []
     trainer = trainer_of()
     places = iter([(4, 6), (4, 7), (5, 0)])
@@ -350,7 +350,7 @@ def test_too_many_infinite_gradients_in_a_row_end_the_run():
     assert dumped == [(5, 0)]
 
 
-def test_tensorboard_holds_figures_texts_and_pictures(tmp_path):
+def test_tensorboard_writes_scalars_texts_and_images(tmp_path):
     trainer = trainer_of()
     values = {"d_model": 16, "clip_norm": None}
     graph = functools.partial(model_graph, trainer.model)
@@ -390,7 +390,7 @@ def test_tensorboard_holds_figures_texts_and_pictures(tmp_path):
     assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
 
 
-def test_tensorboard_writes_the_figures_of_a_diverged_run(tmp_path):
+def test_tensorboard_writes_metrics_of_diverged_run(tmp_path):
     board = TensorBoard(tmp_path, lambda: 10)
     board.on_train_begin()
     figures = {"val_nll": 700.0, "val_perplexity": 1e304, "val_loss": np.nan}
@@ -406,7 +406,7 @@ def test_tensorboard_writes_the_figures_of_a_diverged_run(tmp_path):
         np.testing.assert_array_equal(values, [700.0, np.inf, np.nan])
 
 
-def test_the_report_shows_what_a_user_waits_for():
+def test_progress_report_shows_metrics_and_remaining_time():
     shown = []
     trainer = trainer_of()
     fraction = lambda: trainer.step / 8  # noqa: E731

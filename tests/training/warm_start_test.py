@@ -1,4 +1,4 @@
-"""A new model begins with the weights of another, token by token."""
+"""Warm start: weights of another model, with embeddings matched by token."""
 
 import sys
 
@@ -15,7 +15,7 @@ def arrays_of(model):
     return {v.path: v.numpy() for v in model.trainable_variables}
 
 
-def test_rows_go_with_their_tokens_and_the_rest_is_copied():
+def test_embedding_rows_match_by_token_and_other_weights_are_copied():
     other = arrays_of(Transformer(source_vocab_size=5, **SIZES, seed=1))
     model = Transformer(source_vocab_size=6, **SIZES)
     path = model.target_embedding.embeddings.path
@@ -30,7 +30,7 @@ def test_rows_go_with_their_tokens_and_the_rest_is_copied():
     np.testing.assert_array_equal(rows[[2, 4]], before[path][[2, 4]])
 
 
-def test_what_does_not_fit_is_named_and_stays():
+def test_unmatched_variables_are_listed_and_unchanged():
     other = arrays_of(Transformer(source_vocab_size=5, **SIZES, seed=1))
     model = Transformer(source_vocab_size=5, **{**SIZES, "num_layers": 2, "d_ff": 16})
     before = arrays_of(model)
@@ -40,7 +40,7 @@ def test_what_does_not_fit_is_named_and_stays():
     for path in unmatched:
         np.testing.assert_array_equal(after[path], before[path])
     wider = Transformer(source_vocab_size=9, **{**SIZES, "d_model": 16})
-    with pytest.raises(ValueError, match="another d_model"):
+    with pytest.raises(ValueError, match="values of d_model"):
         warm_start(wider.trainable_variables, other, {})
 
 
