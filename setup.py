@@ -50,7 +50,7 @@ CORE = [
     "tqdm>=4.66,<5",
 ]
 
-# What single stages need; t2t_keras/extras.py names it to those who lack it.
+# What single stages need; t2t_keras/optional_packages.py names it to those who lack it.
 EXTRAS = {
     # t2t-serve.
     "server": [

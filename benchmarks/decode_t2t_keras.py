@@ -11,10 +11,10 @@ runtime.configure("decoding")
 import tensorflow as tf
 
 from t2t_keras import Transformer
+from t2t_keras.decoding.beam_search import search
+from t2t_keras.decoding.beam_search_state import Hypotheses
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.search import search
-from t2t_keras.decoding.search_state import Hypotheses
 from t2t_keras.layers.linear import frozen_weights
 
 sizes = common.decoding_sizes(__doc__)

@@ -16,10 +16,10 @@ from t2t_keras.data.batching import Batching
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples, TextExamples
-from t2t_keras.data.filters import LengthFilter
-from t2t_keras.data.records import RecordExamples
+from t2t_keras.data.pair_filters import LengthFilter
+from t2t_keras.data.tfrecords import RecordExamples
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.trainer import Trainer
 

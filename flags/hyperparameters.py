@@ -1,7 +1,7 @@
 """Flags of the hyper-parameters of the model and its training."""
 
 from t2t_keras.config import PRESETS, TrainingConfig, TransformerConfig
-from t2t_keras.flags.config_flags import define
+from t2t_keras.flags.from_config import define
 
 
 def set_by_presets(name: str) -> bool:

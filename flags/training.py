@@ -4,7 +4,7 @@ from absl import flags
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.flags import hyperparameters
-from t2t_keras.flags.config_flags import define
+from t2t_keras.flags.from_config import define
 
 FLAGS = flags.FLAGS
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import paths
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
+from t2t_keras.plurals import counted
 
 if TYPE_CHECKING:
     from t2t_keras.analysis.layer_complexity import Measurement
@@ -46,11 +46,11 @@ def main() -> None:
     """Runs the stage."""
     from t2t_keras.analysis.complexity_plot import draw_complexity
     from t2t_keras.analysis.layer_complexity import measure
-    from t2t_keras.extras import require_extra
     from t2t_keras.files import make_directory, write_atomically
+    from t2t_keras.optional_packages import require_extra
 
     require_extra("visualize", "t2t-complexity")
-    input_output.check_output("-")
+    standard_streams.check_output("-")
     lengths, sizes = _numbers("lengths", 2), _numbers("sizes", 1)
     settings = {
         "window": FLAGS.window,

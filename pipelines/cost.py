@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
-from t2t_keras.flags import hyperparameters, paths, preset, vocabulary
+from t2t_keras.flags import hyperparameters, paths, preset_flag, vocabulary
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
+from t2t_keras.plurals import counted
 
 if TYPE_CHECKING:
     from t2t_keras.config import TrainingConfig, TransformerConfig
@@ -40,7 +40,7 @@ def main() -> None:
         training_flops,
     )
 
-    input_output.check_output("-")
+    standard_streams.check_output("-")
     names = (
         *("preset", "subword", "vocab_size"),
         *(*hyperparameters.MODEL, *hyperparameters.TRAINING, "mean_length"),
@@ -82,7 +82,7 @@ def _passes(training: "TrainingConfig") -> int:
 
 
 def _of_preset() -> tuple[str, "TransformerConfig", dict[str, Any]]:
-    chosen = preset.chosen_preset()
+    chosen = preset_flag.chosen_preset()
     training, length = chosen.training, FLAGS.mean_length
     steps = training.train_steps or 0
     run = {
@@ -119,7 +119,7 @@ def run() -> None:
     """Console entry point."""
     shared: list[stage.SharedFlags] = [
         paths.MODEL_DIR,
-        preset,
+        preset_flag,
         vocabulary,
         hyperparameters,
     ]

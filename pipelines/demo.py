@@ -21,7 +21,8 @@ from pathlib import Path
 from absl import flags
 
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
+from t2t_keras.pipelines.command_line.exit_status import EXIT_FAILURE
 
 FLAGS = flags.FLAGS
 
@@ -46,10 +47,10 @@ _SHOWN = 8
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
+    from t2t_keras.data.text_lines import read_lines
 
-    input_output.check_output("-")
+    standard_streams.check_output("-")
     work_dir = Path(FLAGS.work_dir)
     # Removes the results of an earlier demo, and only directories that look like one.
     for part, marker in _PARTS.items():
@@ -107,7 +108,7 @@ def main() -> None:
             f"\nerror: The server's translations in {served} differ from those of "
             f"t2t-translate in {translated}."
         )
-        sys.exit(stage.EXIT_FAILURE)
+        sys.exit(EXIT_FAILURE)
     print("The server returned the same translations.")
     record = json.loads((work_dir / "model" / "scores.test.json").read_text())
     bleu = record["scores"][0]["value"]
@@ -116,7 +117,7 @@ def main() -> None:
         stage.report(
             f"\nerror: The demo reached {bleu:.2f} BLEU. Expected at least {_MIN_BLEU}."
         )
-        sys.exit(stage.EXIT_FAILURE)
+        sys.exit(EXIT_FAILURE)
     print(f"\nThe model is in {work_dir}/model. Try it:")
     print(f"  echo '21 days' | .venv/bin/t2t-translate {model_dir}")
     print(f"  .venv/bin/t2t-serve --model_base_path={work_dir}/export")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, languages, paths, speed
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
 from t2t_keras.pipelines.command_line.decoded import decode
 from t2t_keras.pipelines.command_line.outcomes import report_invalid_lines, worst_status
+from t2t_keras.plurals import counted
 
 FLAGS = flags.FLAGS
 
@@ -72,9 +72,9 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.data.lines import read_lines, readable
     from t2t_keras.data.preparation import text_path
-    from t2t_keras.decoding.status import INVALID, MODEL_ERROR
+    from t2t_keras.data.text_lines import read_lines, readable
+    from t2t_keras.decoding.translation_status import INVALID, MODEL_ERROR
     from t2t_keras.evaluation.bleu import (
         check_flavours,
         compare_translations,
@@ -98,7 +98,7 @@ def main() -> int:
         raise UserError(
             "--target_lang needs --hypothesis: with a model, its own language is used."
         )
-    input_output.check_output("-")
+    standard_streams.check_output("-")
     flavours = list(dict.fromkeys(FLAGS.scores))
     check_flavours(flavours)
     target_lang = languages.TARGET_LANG.value
@@ -155,10 +155,10 @@ def main() -> int:
         path = FLAGS.hypothesis_output or f"{FLAGS.model_dir}/hypotheses.{name}.txt"
         record_path = f"{FLAGS.model_dir}/scores.{name}.json"
         for output_path in (path, record_path):
-            input_output.check_output(output_path)
+            standard_streams.check_output(output_path)
         decoded = decode(model_dir, str(text), lines, references)
         hypotheses = decoded.hypotheses
-        with input_output.open_output(path) as output:
+        with standard_streams.open_output(path) as output:
             output.writelines(f"{line}\n".encode() for line in hypotheses)
         stage.report(f"Wrote the translations: {path}")
         exits.add(decoded.translated.report())

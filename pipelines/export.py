@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_keras.counted import counted
 from t2t_keras.flags import decoding, paths, scores
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
+from t2t_keras.plurals import counted
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -66,7 +66,7 @@ def main() -> None:
     from t2t_keras.export.warmup import write_warmup
     from t2t_keras.model_dir import ModelDir
 
-    input_output.check_output("-")
+    standard_streams.check_output("-")
     model_dir = ModelDir(FLAGS.model_dir)
     options = SearchOptions(**decoding.search_options(model_dir.search))
     translator, loaded = model_dir.open_translator(
@@ -138,8 +138,8 @@ def _check_weights(models: "list[Transformer]") -> None:
 
 def _held_out(model_dir: "ModelDir", side: str) -> list[str]:
     """Returns sentences of the dev or test split, or none if it has neither."""
-    from t2t_keras.data.lines import read_lines
     from t2t_keras.data.preparation import text_path
+    from t2t_keras.data.text_lines import read_lines
 
     for split in ("dev", "test"):
         path = text_path(model_dir.path, split, side)
@@ -197,7 +197,7 @@ def _check(path: Path, samples: list[str], translator: "Translator") -> None:
     """
     import numpy as np
 
-    from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
+    from t2t_keras.decoding.translation_status import BROKEN_MODEL, MODEL_ERROR
     from t2t_keras.export.session_loader import run_signature
 
     if FLAGS.sample:

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, speed, text_files
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
 from t2t_keras.pipelines.command_line.translator_setup import (
     describe_run,
     open_with_flags,
 )
+from t2t_keras.plurals import counted
 
 if TYPE_CHECKING:
     from t2t_keras.data.trees import Tree
@@ -63,7 +63,7 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.data.linearized import build_tree
+    from t2t_keras.data.linearized_trees import build_tree
     from t2t_keras.data.trees import read_trees, retag, simplify, tree_files
     from t2t_keras.evaluation.parseval import score_brackets
     from t2t_keras.files import write_atomically
@@ -85,16 +85,16 @@ def main() -> int:
         return found
 
     if not FLAGS.trees:
-        is_interactive = input_output.is_interactive(FLAGS.input)
-        with input_output.open_output(FLAGS.output) as output:
+        is_interactive = standard_streams.is_interactive(FLAGS.input)
+        with standard_streams.open_output(FLAGS.output) as output:
             translator = _open_parser().translator
             outcomes = _outcomes(translator)
-            lines = input_output.input_lines(FLAGS.input)
+            lines = standard_streams.input_lines(FLAGS.input)
             for tree in _parse(translator, lines, outcomes, not is_interactive):
                 output.write(f"(TOP {tree})\n".encode() if tree else b"\n")
                 output.flush()
         return outcomes.report()
-    input_output.check_output("-")
+    standard_streams.check_output("-")
     gold = trees_of(FLAGS.trees)
     if FLAGS.parsed:
         print(score_brackets(gold, trees_of([FLAGS.parsed])))
@@ -104,7 +104,7 @@ def main() -> int:
     path = f"{directory}/parsed.{name}.trees" if FLAGS.output == "-" else FLAGS.output
     record_path = f"{directory}/scores.parsed.{name}.json"
     for output_path in (path, record_path):
-        input_output.check_output(output_path)
+        standard_streams.check_output(output_path)
     opened = _open_parser()
     translator = opened.translator
     sentences = (" ".join(tree.words()) for tree in gold)
@@ -119,7 +119,7 @@ def main() -> int:
         parsed.append(retag(tree, of_gold))
         if not len(parsed) % _WINDOW:
             stage.report(f"{len(parsed):,} of {len(gold):,} sentences")
-    with input_output.open_output(path) as output:
+    with standard_streams.open_output(path) as output:
         output.writelines(f"(TOP {tree})\n".encode() for tree in parsed)
     stage.report(f"Wrote the trees: {path}")
     score = score_brackets(gold, parsed)
@@ -154,7 +154,7 @@ def _open_parser() -> "OpenTranslator":
 
 def _outcomes(translator: "Translator") -> Outcomes:
     max_length = f"{translator.max_input_tokens:,} tokens"
-    return Outcomes(input_output.input_name(FLAGS.input), "parsed", max_length)
+    return Outcomes(standard_streams.input_name(FLAGS.input), "parsed", max_length)
 
 
 def _parse(
@@ -164,9 +164,9 @@ def _parse(
     wait: bool = True,
 ) -> Iterator["Tree | None"]:
     """Yields the tree of each line, or None if it is empty or cannot be parsed."""
-    from t2t_keras.data.linearized import choose_tree
-    from t2t_keras.decoding.status import OK, TOO_LONG
-    from t2t_keras.decoding.windows import windows
+    from t2t_keras.data.linearized_trees import choose_tree
+    from t2t_keras.decoding.input_windows import windows
+    from t2t_keras.decoding.translation_status import OK, TOO_LONG
 
     repaired = 0
     for window in windows(iter(lines), _WINDOW, wait):

@@ -9,7 +9,7 @@ from absl import flags
 
 from t2t_keras.errors import UserError
 from t2t_keras.flags import corpus as corpus_flags
-from t2t_keras.flags import languages, paths, preset, vocabulary
+from t2t_keras.flags import languages, paths, preset_flag, vocabulary
 from t2t_keras.messages import describe
 from t2t_keras.pipelines import stage
 
@@ -73,8 +73,8 @@ flags.DEFINE_enum(
 def main() -> None:
     """Runs the stage."""
     from t2t_keras.data.bpe_dropout import BpeDropout
-    from t2t_keras.data.catalog import open_corpus
-    from t2t_keras.data.filters import LengthFilter
+    from t2t_keras.data.corpus_catalog import open_corpus
+    from t2t_keras.data.pair_filters import LengthFilter
     from t2t_keras.data.preparation import TOKENIZER_DIR, prepare
     from t2t_keras.data.tokenizer_pair import TokenizerPair
 
@@ -87,7 +87,7 @@ def main() -> None:
     for name in ("segmentations", "bpe_dropout_sides"):
         if FLAGS[name].present and not bpe_dropout:
             raise UserError(f"--{name} needs --bpe_dropout.")
-    chosen = preset.chosen_preset()
+    chosen = preset_flag.chosen_preset()
     arguments = corpus_flags.corpus_arguments()
     tokenizers = None
     if FLAGS.vocabulary_from:
@@ -129,7 +129,7 @@ def run() -> None:
     shared: list[stage.SharedFlags] = [
         corpus_flags,
         languages,
-        preset,
+        preset_flag,
         vocabulary,
         paths.DATA_DIR,
     ]

@@ -10,7 +10,7 @@ from absl import flags
 
 from t2t_keras.flags import serving, text_files, translation_output
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
 from t2t_keras.pipelines.command_line.hypothesis_lines import json_lines, text_lines
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
 
@@ -66,14 +66,14 @@ def main() -> int:
         The exit status.
     """
     number = 0
-    name = input_output.input_name(FLAGS.input)
+    name = standard_streams.input_name(FLAGS.input)
     outcomes = Outcomes(name, "translated", "the model allows")
-    with _client() as client, input_output.open_output(FLAGS.output) as output:
+    with _client() as client, standard_streams.open_output(FLAGS.output) as output:
         for sources, found in client.stream(
-            input_output.input_lines(FLAGS.input),
+            standard_streams.input_lines(FLAGS.input),
             FLAGS.rows_per_request,
             FLAGS.concurrent_requests,
-            wait=not input_output.is_interactive(FLAGS.input),
+            wait=not standard_streams.is_interactive(FLAGS.input),
         ):
             found = [row[: FLAGS.n_best] for row in found]
             if FLAGS.output_format == "json":

@@ -18,7 +18,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, text_files
 from t2t_keras.messages import describe
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
 from t2t_keras.pipelines.command_line.outcomes import Outcomes, report_invalid_lines
 
 FLAGS = flags.FLAGS
@@ -38,14 +38,14 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.data.lines import align_lines, read_lines
-    from t2t_keras.decoding.status import INVALID, OK
+    from t2t_keras.data.text_lines import align_lines, read_lines
+    from t2t_keras.decoding.translation_status import INVALID, OK
     from t2t_keras.model_dir import ModelDir
     from t2t_keras.training.metrics import perplexity_of
 
     if FLAGS.input == "-":
         raise UserError("--input must be a file. Received: -")
-    input_output.check_output(FLAGS.output)
+    standard_streams.check_output(FLAGS.output)
     model_dir = ModelDir(FLAGS.model_dir)
     translator = model_dir.translator(
         FLAGS.checkpoint, batch_tokens=FLAGS.decode_batch_tokens
@@ -57,7 +57,7 @@ def main() -> int:
     max_length = f"{translator.max_input_tokens:,} tokens"
     outcomes = Outcomes(FLAGS.input, "scored", max_length)
     total, tokens = 0.0, 0
-    with input_output.open_output(FLAGS.output) as output:
+    with standard_streams.open_output(FLAGS.output) as output:
         for start in range(0, len(pairs), _PAIRS):
             part = slice(start, start + _PAIRS)
             found = translator.score(sources[part], targets[part])

@@ -20,7 +20,7 @@ from t2t_keras import runtime
 from t2t_keras.errors import UserError
 from t2t_keras.flags import serving
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import ignored_flags, operator_files
+from t2t_keras.pipelines.command_line import ignored_flags, serving_file_flags
 
 FLAGS = flags.FLAGS
 _REPORTING = threading.Lock()
@@ -157,13 +157,13 @@ flags.DEFINE_string(
 def main() -> None:
     """Runs the stage."""
     from t2t_keras.server.admission import Admission
-    from t2t_keras.server.freed_memory import keep_for_good
-    from t2t_keras.server.memory import divided
+    from t2t_keras.server.file_descriptor_limit import max_connections
+    from t2t_keras.server.memory_budget import divided
+    from t2t_keras.server.memory_release import keep_for_good
+    from t2t_keras.server.model_registry import Registry
     from t2t_keras.server.model_server import serve
-    from t2t_keras.server.open_files import max_connections
     from t2t_keras.server.predictor import Predictor
     from t2t_keras.server.prometheus import Metrics
-    from t2t_keras.server.registry import Registry
     from t2t_keras.server.request_batcher import Batcher
     from t2t_keras.server.server_options import ServerOptions
 
@@ -173,7 +173,7 @@ def main() -> None:
     runtime.limit_tensors(memory.tensors)
     for line in ignored_flags.ignored_flag_messages():
         _report(line)
-    batching = operator_files.read_batching_arguments(_report)
+    batching = serving_file_flags.read_batching_arguments(_report)
     both = FLAGS.tensorflow_session_parallelism
     runtime.set_threads(
         intra_op=FLAGS.tensorflow_intra_op_parallelism or both,
@@ -188,7 +188,7 @@ def main() -> None:
         rest_api_port=FLAGS.rest_api_port,
         allowed_hosts=FLAGS.allowed_hosts,
         allow_origins=FLAGS.rest_api_enable_cors_support,
-        metrics_path=operator_files.metrics_path(),
+        metrics_path=serving_file_flags.metrics_path(),
         max_request_bytes=FLAGS.max_request_bytes,
         max_response_bytes=FLAGS.max_response_bytes,
         max_connections=max_connections(),
@@ -199,11 +199,11 @@ def main() -> None:
         tls_certificate=FLAGS.tls_certificate,
         tls_key=FLAGS.tls_key,
         tls_client_ca=FLAGS.tls_client_ca,
-        grpc_tls=operator_files.grpc_tls(_report),
+        grpc_tls=serving_file_flags.grpc_tls(_report),
         token=serving.read_token(),
     )
     metrics = Metrics()
-    config, file = operator_files.read_models(_report)
+    config, file = serving_file_flags.read_models(_report)
     registry = Registry(
         config,
         metrics,
@@ -267,7 +267,7 @@ def run() -> None:
         # Not a flag: t2t-export defines --version with another meaning.
         print(f"t2t-keras: {version('t2t-keras')}\nTensorFlow: {version('tensorflow')}")
         sys.exit()
-    stage.run(main, __name__, [serving, operator_files], process="serving")
+    stage.run(main, __name__, [serving, serving_file_flags], process="serving")
 
 
 if __name__ == "__main__":

@@ -16,9 +16,12 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import WriteError
 from t2t_keras.keras_backend import require_tensorflow
 from t2t_keras.messages import report
-from t2t_keras.pipelines.command_line.input_output import (
+from t2t_keras.pipelines.command_line.exit_status import (
     EXIT_FAILURE,
+    EXIT_INTERRUPTED,
     EXIT_USAGE,
+)
+from t2t_keras.pipelines.command_line.standard_streams import (
     flush_streams,
     name_standard_output,
     reopen_closed_streams,
@@ -28,11 +31,6 @@ from t2t_keras.pipelines.command_line.input_output import (
 
 SharedFlags = ModuleType | flags.FlagHolder
 """A module of `t2t_keras.flags`, or a single flag from one."""
-
-EXIT_SAVED = 75
-"""Stopped by a signal after saving: the same command line resumes (EX_TEMPFAIL)."""
-EXIT_INTERRUPTED = 130
-"""Interrupted from the keyboard."""
 
 _IMPORT_NOISE = re.compile(rb"^([IWE]0000 |WARNING: All log messages before absl)")
 

@@ -6,9 +6,10 @@ t2t-train --data_dir=DIR --model_dir=DIR --preset=tiny --train_minutes=10
 from absl import flags
 
 from t2t_keras.errors import UserError
-from t2t_keras.flags import distribution, hyperparameters, paths, preset, scores
+from t2t_keras.flags import distribution, hyperparameters, paths, preset_flag, scores
 from t2t_keras.flags import training as training_flags
 from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line.exit_status import EXIT_SAVED
 
 FLAGS = flags.FLAGS
 
@@ -31,7 +32,7 @@ def main() -> int:
             f"{FLAGS.data_dir} was prepared with one for each language."
         )
     result = train(
-        preset.chosen_preset(),
+        preset_flag.chosen_preset(),
         FLAGS.data_dir,
         FLAGS.model_dir,
         strategy=strategy,
@@ -40,7 +41,7 @@ def main() -> int:
         read_text=FLAGS.read_text,
         preset_name=FLAGS.preset,
     )
-    return 0 if result.is_finished else stage.EXIT_SAVED
+    return 0 if result.is_finished else EXIT_SAVED
 
 
 def run() -> None:
@@ -48,7 +49,7 @@ def run() -> None:
     stage.run(
         main,
         __name__,
-        [preset, hyperparameters, training_flags, scores, distribution, paths],
+        [preset_flag, hyperparameters, training_flags, scores, distribution, paths],
         required=["data_dir", "model_dir"],
     )
 

@@ -9,7 +9,7 @@ from absl import flags
 from t2t_keras import runtime
 from t2t_keras.flags import decoding, paths, speed, text_files, translation_output
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
 from t2t_keras.pipelines.command_line.hypothesis_lines import json_lines, text_lines
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
 from t2t_keras.pipelines.command_line.translator_setup import open_with_flags
@@ -29,23 +29,23 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.decoding.windows import windows
+    from t2t_keras.decoding.input_windows import windows
     from t2t_keras.model_dir import ModelDir
 
-    input_output.check_output(FLAGS.output)
-    is_interactive = input_output.is_interactive(FLAGS.input)
+    standard_streams.check_output(FLAGS.output)
+    is_interactive = standard_streams.is_interactive(FLAGS.input)
     if is_interactive:
         runtime.skip_graph_optimization()
     model_dir = ModelDir(FLAGS.model_dir)
     translator = open_with_flags(model_dir, FLAGS.n_best).translator
     outcomes = Outcomes(
-        input_output.input_name(FLAGS.input),
+        standard_streams.input_name(FLAGS.input),
         "translated",
         f"{translator.max_input_tokens:,} tokens",
     )
-    lines = input_output.input_lines(FLAGS.input)
+    lines = standard_streams.input_lines(FLAGS.input)
     number = 0
-    with input_output.open_output(FLAGS.output) as output:
+    with standard_streams.open_output(FLAGS.output) as output:
         for window in windows(lines, _WINDOW, wait=not is_interactive):
             sources, prefixes = _split(window) if FLAGS.with_prefix else (window, None)
             if FLAGS.output_format == "json":

@@ -18,14 +18,15 @@ from typing import Any
 from absl import flags
 
 from t2t_keras.config import PRESETS, Preset, TransformerConfig
+from t2t_keras.config.paper_variations import VARIATIONS
 from t2t_keras.config.presets import vary
-from t2t_keras.config.table3 import VARIATIONS
 from t2t_keras.errors import UserError
-from t2t_keras.flags import hyperparameters, paths, preset
+from t2t_keras.flags import hyperparameters, paths, preset_flag
 from t2t_keras.flags import scores as score_flags
 from t2t_keras.json_file import read_object
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import child, input_output
+from t2t_keras.pipelines.command_line import child_process, standard_streams
+from t2t_keras.pipelines.command_line.exit_status import EXIT_USAGE
 
 FLAGS = flags.FLAGS
 
@@ -72,8 +73,8 @@ def main(arguments: list[str]) -> int:
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.files import directory_at, locked, write_atomically
 
-    input_output.check_output("-")
-    rows, base = _rows(), preset.chosen_preset()
+    standard_streams.check_output("-")
+    rows, base = _rows(), preset_flag.chosen_preset()
     _check_arguments(arguments)
     check_flavours([FLAGS.row_score])
     _check_rows(rows, base)
@@ -102,7 +103,7 @@ def main(arguments: list[str]) -> int:
         values = wanted[row]["values"]
         if status := _train(directory / row, values, arguments, tokenizer):
             stage.report(f"t2t-variations stopped at row {row}.")
-            if status != stage.EXIT_USAGE:
+            if status != EXIT_USAGE:
                 stage.report(f"The same command line resumes at row {row}.")
             elif (directory / row).exists():
                 stage.report(
@@ -247,7 +248,7 @@ def _train(
         ("evaluate", [*both, *evaluate]),
     ):
         print(f"$ t2t-{name} {shlex.join(command)}", file=sys.stderr)
-        if status := child.run(name, *command):
+        if status := child_process.run(name, *command):
             return status
     return 0
 
@@ -305,7 +306,7 @@ def run() -> None:
     shared: list[stage.SharedFlags] = [
         paths.DATA_DIR,
         paths.OUTPUT_DIR,
-        preset,
+        preset_flag,
         hyperparameters,
         score_flags,
     ]

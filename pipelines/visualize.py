@@ -32,13 +32,13 @@ def main() -> None:
 
     from t2t_keras.analysis.attention_maps import MAX_TOKENS, attention_maps
     from t2t_keras.analysis.attention_plot import draw_heat_maps, draw_lines
-    from t2t_keras.analysis.explorer import explorer_page
-    from t2t_keras.data.lines import is_text
+    from t2t_keras.analysis.model_explorer import explorer_page
+    from t2t_keras.data.text_lines import is_text
     from t2t_keras.decoding.options import SearchOptions
-    from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR
-    from t2t_keras.extras import require_extra
+    from t2t_keras.decoding.translation_status import BROKEN_MODEL, MODEL_ERROR
     from t2t_keras.files import directory_at, make_directory, write_atomically
     from t2t_keras.model_dir import ModelDir
+    from t2t_keras.optional_packages import require_extra
 
     if len(FLAGS.checkpoint) > 1:
         raise UserError(

@@ -29,7 +29,7 @@ import keras
 import numpy as np
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
-from t2t_keras.config.base import Config
+from t2t_keras.config.config_base import Config
 from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
@@ -46,14 +46,14 @@ from t2t_keras.json_file import read_object
 from t2t_keras.layers.initializers import weights_to_be_loaded
 from t2t_keras.layers.linear import frozen_weights
 from t2t_keras.same_training import check_same_training
-from t2t_keras.training.arrays import (
+from t2t_keras.training.checkpoints import CheckpointStore
+from t2t_keras.training.weight_averaging import average_weights
+from t2t_keras.training.weight_files import (
     DamagedCheckpoint,
     assign_arrays,
     load_arrays,
     save_arrays,
 )
-from t2t_keras.training.averaging import average_weights
-from t2t_keras.training.checkpoints import CheckpointStore
 from t2t_keras.transformer import Transformer
 
 FORMAT = 2

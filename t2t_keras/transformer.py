@@ -11,18 +11,18 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.config.transformer_config import TransformerConfig
-from t2t_keras.layers.configured import Configured
+from t2t_keras.layers.config_layer import Configured
 from t2t_keras.layers.decoder import Decoder
-from t2t_keras.layers.decoder_results import DecoderCache, DecoderScores
+from t2t_keras.layers.decoder_outputs import DecoderCache, DecoderScores
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder
 from t2t_keras.layers.masks import causal_mask, padding_mask
 from t2t_keras.layers.output_projection import OutputProjection
-from t2t_keras.layers.position import POSITIONAL_ENCODINGS
+from t2t_keras.layers.positional_encoding import POSITIONAL_ENCODINGS
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import require_shape, size_of
-from t2t_keras.layers.symbolic import TracedOutputs
+from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
 class TransformerResult(NamedTuple):

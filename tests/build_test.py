@@ -220,7 +220,7 @@ def test_setup_installs_everything_the_wheel_imports(folder):
 
 
 def test_extras_match_those_of_setup():
-    checked = assigned("t2t_keras/extras.py", "EXTRAS")
+    checked = assigned("t2t_keras/optional_packages.py", "EXTRAS")
     by_module = {
         extra: {label(DISTRIBUTIONS.get(module, module)) for module in modules}
         for extra, modules in checked.items()
@@ -264,7 +264,7 @@ MAY_IMPORT = {
 }
 
 EVERYWHERE = {
-    *("counted", "tokens", "errors", "extras", "files", "json_file"),
+    *("plurals", "special_tokens", "errors", "optional_packages", "files", "json_file"),
     *("keras_backend", "messages", "web_page", "certificates"),
 }
 

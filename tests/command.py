@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import warm_python
 
-from t2t_keras.extras import EXTRAS
+from t2t_keras.optional_packages import EXTRAS
 
 # Seconds until a process counts as hung. CI machines may be very slow.
 PATIENCE = 600

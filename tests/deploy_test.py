@@ -16,7 +16,7 @@ import yaml
 from google.protobuf import text_format
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
-from t2t_keras.server.operator_config import MESSAGES
+from t2t_keras.server.serving_config_files import MESSAGES
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 CONFIGS = ("models.config", "batching.config", "monitoring.config")

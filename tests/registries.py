@@ -8,8 +8,8 @@ import numpy as np
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
+from t2t_keras.server.model_registry import Registry
 from t2t_keras.server.prometheus import Metrics
-from t2t_keras.server.registry import Registry
 
 WAIT = 120  # Seconds until a hanging test fails.
 

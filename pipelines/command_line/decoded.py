@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from t2t_keras.counted import counted
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
 from t2t_keras.pipelines.command_line.translator_setup import (
     describe_run,
     open_with_flags,
 )
+from t2t_keras.plurals import counted
 
 if TYPE_CHECKING:
-    from t2t_keras.decoding.details import Scored
+    from t2t_keras.decoding.translation_details import Scored
     from t2t_keras.evaluation.perplexity import Perplexity
     from t2t_keras.model_dir import ModelDir
 

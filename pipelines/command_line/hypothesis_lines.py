@@ -48,7 +48,7 @@ def json_lines(
         details: Additional fields of each hypothesis, for all hypotheses of all
             sentences in order. Default: none.
     """
-    from t2t_keras.data.lines import readable
+    from t2t_keras.data.text_lines import readable
 
     more = iter(details or ())
     for source, hypotheses in zip(sources, translations, strict=True):

@@ -3,15 +3,16 @@
 import collections
 from collections.abc import Collection, Container, Iterable, Sequence
 
-from t2t_keras.counted import counted
-from t2t_keras.decoding import status as states
+from t2t_keras.decoding import translation_status as states
 from t2t_keras.pipelines import stage
+from t2t_keras.pipelines.command_line.exit_status import EXIT_FAILURE, EXIT_USAGE
+from t2t_keras.plurals import counted
 
 _LISTED = 10
 _EXITS = {
-    states.INVALID: stage.EXIT_USAGE,
-    states.MODEL_ERROR: stage.EXIT_FAILURE,
-    states.NOT_FOUND: stage.EXIT_USAGE,
+    states.INVALID: EXIT_USAGE,
+    states.MODEL_ERROR: EXIT_FAILURE,
+    states.NOT_FOUND: EXIT_USAGE,
 }
 
 
@@ -108,17 +109,17 @@ def report_invalid_lines(name: str, lines: Sequence[str], outcome: str) -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.data.lines import is_text
+    from t2t_keras.data.text_lines import is_text
 
     invalid = [number for number, line in enumerate(lines, 1) if not is_text(line)]
     _report_invalid(name, invalid, len(invalid), outcome)
-    return stage.EXIT_USAGE if invalid else 0
+    return EXIT_USAGE if invalid else 0
 
 
 def worst_status(exits: Collection[int]) -> int:
     """Returns the exit status of a stage that had several problems."""
     # A failure, such as a broken model, is worse than an error in the input.
-    return stage.EXIT_FAILURE if stage.EXIT_FAILURE in exits else max(exits)
+    return EXIT_FAILURE if EXIT_FAILURE in exits else max(exits)
 
 
 def _listed(first: Sequence[int], count: int) -> str:

@@ -12,7 +12,7 @@ from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.errors import UserError
 from t2t_keras.layers.attention import Attention
-from t2t_keras.tokens import BOS_ID, EOS_ID
+from t2t_keras.special_tokens import BOS_ID, EOS_ID
 from t2t_keras.transformer import Transformer
 
 KINDS = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
-from t2t_keras.extras import require_extra
 from t2t_keras.files import atomic_writer
+from t2t_keras.optional_packages import require_extra
 
 _MIN_WEIGHT = 0.01
 # A dollar sign is an ordinary token, not the start of a formula.

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.analysis.layer_complexity import LAYERS, Measurement, crossover
-from t2t_keras.extras import require_extra
 from t2t_keras.files import atomic_writer
+from t2t_keras.optional_packages import require_extra
 
 COLOURS = ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#e69f00")
 """Colours suitable for colour-blind readers (Okabe and Ito, 2008)."""

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from t2t_keras.client.answers import INVALID_ANSWER, RequestError
 from t2t_keras.client.model_client import Client
+from t2t_keras.client.responses import INVALID_ANSWER, RequestError
 
 _OWN_DEADLINE = "Deadline Exceeded"
 """gRPC's message if the deadline passed without a response."""

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 from t2t_keras.certificates import load_pair
-from t2t_keras.client.answers import RequestError, read_answer
+from t2t_keras.client.responses import RequestError, read_answer
 from t2t_keras.decoding.translator import Translation, windows
 from t2t_keras.errors import UserError
 

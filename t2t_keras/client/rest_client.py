@@ -16,8 +16,8 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
-from t2t_keras.client.answers import INVALID_ANSWER, RequestError
 from t2t_keras.client.model_client import Client
+from t2t_keras.client.responses import INVALID_ANSWER, RequestError
 
 _MAX_CONNECTIONS = 256
 _MAX_SHOWN = 500

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import field
 from typing import Any, Self
 
-from t2t_keras.config.table3 import VARIATIONS, Variation
+from t2t_keras.config.paper_variations import VARIATIONS, Variation
 from t2t_keras.config.training_config import TrainingConfig
 from t2t_keras.config.transformer_config import TransformerConfig
 from t2t_keras.errors import UserError

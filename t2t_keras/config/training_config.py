@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from t2t_keras.config.base import Config, option
+from t2t_keras.config.config_base import Config, option
 from t2t_keras.errors import UserError
 
 METRICS = ("val_nll", "val_loss", "val_perplexity", "val_accuracy", "val_bleu")

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from t2t_keras.config.base import Config, option
+from t2t_keras.config.config_base import Config, option
 from t2t_keras.errors import UserError
 
 ACTIVATIONS = ("relu", "gelu", "swish")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from t2t_keras.errors import UserError
-from t2t_keras.extras import require_extra
+from t2t_keras.optional_packages import require_extra
 
 require_extra("cldr", "The corpus cldr")
 

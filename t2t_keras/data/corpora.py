@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
-from t2t_keras.counted import counted
-from t2t_keras.data.lines import align_lines, read_lines
-from t2t_keras.data.streams import Streams
+from t2t_keras.data.input_streams import Streams
+from t2t_keras.data.text_lines import align_lines, read_lines
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
+from t2t_keras.plurals import counted
 
 Pair = tuple[str, str]
 """A source sentence and its translation."""

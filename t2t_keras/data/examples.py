@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.data.corpora import Corpus, Pair
-from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.tokens import EOS_ID
+from t2t_keras.special_tokens import EOS_ID
 
 _CHUNK_PAIRS = 4096
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.counted import counted
 from t2t_keras.data.bpe_dropout import BpeDropout, BpeDropoutSampler, check_merges
 from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.examples import tokenize_pairs
-from t2t_keras.data.filters import LengthFilter
 from t2t_keras.data.new_directory import is_being_filled, new_directory
-from t2t_keras.data.normalization import DEFAULT_NORMALIZATION
-from t2t_keras.data.overlap import Overlap
-from t2t_keras.data.records import RecordExamples, write_records
+from t2t_keras.data.pair_filters import LengthFilter
+from t2t_keras.data.text_normalization import DEFAULT_NORMALIZATION
+from t2t_keras.data.tfrecords import RecordExamples, write_records
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.data.train_test_overlap import Overlap
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path, write_atomically
 from t2t_keras.json_file import read_object, require_keys
+from t2t_keras.plurals import counted
 
 _NEEDED = ("vocabulary_fingerprint", "target_lang", "splits")
 

@@ -13,8 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from t2t_keras.counted import counted
-from t2t_keras.data.normalization import (
+from t2t_keras.data.text_normalization import (
     DEFAULT_NORMALIZATION,
     normalize,
     rules,
@@ -22,7 +21,8 @@ from t2t_keras.data.normalization import (
 )
 from t2t_keras.data.tokenizer import CleanLines, Tokenizer, clean
 from t2t_keras.errors import UserError
-from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from t2t_keras.plurals import counted
+from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 _MAX_DISTINCT_WORDS = 100_000
 """Number of most frequent words that the WordPiece vocabulary is learned from."""
@@ -39,7 +39,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     Args:
         model: Serialized SentencePiece model with the special ids of
-            `t2t_keras.tokens`.
+            `t2t_keras.special_tokens`.
     """
 
     subword = "bpe"

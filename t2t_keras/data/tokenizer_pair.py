@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_keras.data.normalization import DEFAULT_NORMALIZATION, check_normalization
 from t2t_keras.data.subwords import (
     SentencePieceTokenizer,
     UnigramTokenizer,
     WordPieceTokenizer,
 )
+from t2t_keras.data.text_normalization import DEFAULT_NORMALIZATION, check_normalization
 from t2t_keras.data.tokenizer import Tokenizer, clean_line
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path, write_atomically

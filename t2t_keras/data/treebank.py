@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Sequence
 
 from t2t_keras.data.corpora import SPLITS, Pair
-from t2t_keras.data.linearized import linearize
-from t2t_keras.data.streams import Streams
+from t2t_keras.data.input_streams import Streams
+from t2t_keras.data.linearized_trees import linearize
 from t2t_keras.data.trees import Tree, read_trees, simplify, tree_files
 from t2t_keras.errors import UserError
 

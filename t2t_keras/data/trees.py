@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from t2t_keras.counted import counted
-from t2t_keras.data.lines import read_lines
+from t2t_keras.data.text_lines import read_lines
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
+from t2t_keras.plurals import counted
 
 TOP = "TOP"
 """Label of a bracket around a whole sentence that is not a constituent."""

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID
+from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 IMPOSSIBLE = -1e9
 """The log-probability of what may not be."""

@@ -8,13 +8,13 @@ import tensorflow as tf
 from t2t_keras.data.examples import append_eos
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.decoding.beam_search import search
+from t2t_keras.decoding.beam_search_state import Hypotheses
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.forced_decoding import TokenScores, score_tokens
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.scoring import TokenScores, score_tokens
-from t2t_keras.decoding.search import search
-from t2t_keras.decoding.search_state import Hypotheses
-from t2t_keras.decoding.status import (
+from t2t_keras.decoding.translation_status import (
     EMPTY,
     INVALID,
     MODEL_ERROR,
@@ -23,7 +23,7 @@ from t2t_keras.decoding.status import (
     TOO_LONG,
 )
 from t2t_keras.errors import UserError
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 from t2t_keras.transformer import Transformer
 
 NO_HYPOTHESIS = IMPOSSIBLE / 1000

@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 
 IDS, LOG_PROBS = "ids", "log_probs"
 

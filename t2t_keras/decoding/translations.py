@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t2t_keras.decoding.search_state import Hypotheses
+from t2t_keras.decoding.beam_search_state import Hypotheses
 from t2t_keras.decoding.text_search import NO_HYPOTHESIS
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 
 
 class Translation(NamedTuple):

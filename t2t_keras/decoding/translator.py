@@ -11,15 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.decoding.details import DetailReader, Details, Scored
+from t2t_keras.decoding.beam_search_state import Hypotheses
+from t2t_keras.decoding.forced_decoding import TokenScores
+from t2t_keras.decoding.hub_presets import Pretrained, load_preset, save_preset
+from t2t_keras.decoding.input_windows import windows
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.pretrained import Pretrained, load_preset, save_preset
-from t2t_keras.decoding.scoring import TokenScores
-from t2t_keras.decoding.search_state import Hypotheses
-from t2t_keras.decoding.status import BROKEN_MODEL, MODEL_ERROR, TOO_LONG
 from t2t_keras.decoding.text_search import TextSearch, is_searched
+from t2t_keras.decoding.translation_details import DetailReader, Details, Scored
+from t2t_keras.decoding.translation_status import BROKEN_MODEL, MODEL_ERROR, TOO_LONG
 from t2t_keras.decoding.translations import Found, Translation, read_hypotheses
-from t2t_keras.decoding.windows import windows
 from t2t_keras.errors import UserError
 from t2t_keras.transformer import Transformer
 

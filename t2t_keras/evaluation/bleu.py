@@ -14,10 +14,10 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
-from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.bleu_tokenizers import AUTO, choose_tokenizer
-from t2t_keras.extras import require_extra
+from t2t_keras.optional_packages import require_extra
+from t2t_keras.plurals import counted
 
 Edit = Callable[[Sequence[str]], list[str]]
 """Preprocesses texts before they are scored."""

@@ -9,9 +9,9 @@ import collections
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from t2t_keras.counted import counted
 from t2t_keras.data.trees import Tree, brackets
 from t2t_keras.errors import UserError
+from t2t_keras.plurals import counted
 
 _PUNCTUATION = frozenset({",", ":", "``", "''", "."})
 _EQUAL_LABELS = {"PRT": "ADVP"}

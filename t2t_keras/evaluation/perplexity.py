@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from t2t_keras.counted import counted
+from t2t_keras.plurals import counted
 
 
 class Perplexity(NamedTuple):

@@ -19,7 +19,7 @@ from t2t_keras.decoding.text_search import (
 )
 from t2t_keras.errors import UserError
 from t2t_keras.export.row_independence import mark_rows_independent
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 from t2t_keras.transformer import Transformer
 
 WEIGHT_DTYPES = ("float32", "bfloat16", "float16")

@@ -17,7 +17,7 @@ from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.layer_norm import LayerNorm
 from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import causal_mask, padding_mask, window_mask
-from t2t_keras.layers.position import (
+from t2t_keras.layers.positional_encoding import (
     LearnedPosition,
     SinusoidalPosition,
     sinusoidal_encoding,

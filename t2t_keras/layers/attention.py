@@ -12,7 +12,7 @@ from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import fit_mask
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import check_shape, reshape_last
-from t2t_keras.layers.symbolic import TracedOutputs
+from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
 class KeyValue(NamedTuple):

@@ -6,16 +6,16 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers.cross_attention import CrossAttention
-from t2t_keras.layers.decoder_results import (
+from t2t_keras.layers.decoder_outputs import (
     DecoderCache,
     DecoderResult,
     DecoderScores,
     LayerCache,
 )
+from t2t_keras.layers.layer_stack import Stack, SublayeredLayer
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.self_attention import SelfAttention
 from t2t_keras.layers.shapes import require_shape, size_of
-from t2t_keras.layers.stack import Stack, SublayeredLayer
 
 
 @keras.saving.register_keras_serializable("t2t_keras")

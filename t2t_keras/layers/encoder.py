@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers.layer_stack import Stack, SublayeredLayer
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.self_attention import SelfAttention
 from t2t_keras.layers.shapes import require_shape
-from t2t_keras.layers.stack import Stack, SublayeredLayer
 
 
 class EncoderResult(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.layer_norm import LayerNorm
 from t2t_keras.layers.shapes import check_shape, require_shape
-from t2t_keras.layers.symbolic import TracedOutputs
+from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
 @keras.saving.register_keras_serializable("t2t_keras")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
-from t2t_keras.counted import counted
-from t2t_keras.server.memory import READING
-from t2t_keras.server.offload import LARGE, SMALL
+from t2t_keras.plurals import counted
+from t2t_keras.server.memory_budget import READING
 from t2t_keras.server.serving_errors import ServingError
+from t2t_keras.server.thread_offload import LARGE, SMALL
 
 Hold = Callable[[int], None]
 """Adds a number of bytes to those that a request holds.

@@ -9,8 +9,8 @@ from pathlib import Path
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.operator_config import read_text_message
-from t2t_keras.server.registry import Registry
+from t2t_keras.server.model_registry import Registry
+from t2t_keras.server.serving_config_files import read_text_message
 from t2t_keras.server.serving_errors import ServingError
 
 

@@ -9,9 +9,9 @@ from google.protobuf.message import DecodeError, Message
 
 from t2t_keras.server.admission import Admission
 from t2t_keras.server.api_token import is_authorized
-from t2t_keras.server.offload import SMALL, offload
 from t2t_keras.server.protobuf_limits import count_fields
 from t2t_keras.server.serving_errors import ServingError, invalid
+from t2t_keras.server.thread_offload import SMALL, offload
 
 _HEALTH = "/grpc.health.v1.Health/"
 _MAX_WAITING = 1024

@@ -24,13 +24,13 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.server.admission import Hold
 from t2t_keras.server.example_list import read_examples
-from t2t_keras.server.offload import offload
+from t2t_keras.server.model_registry import Registry
 from t2t_keras.server.predictor import Predictor
-from t2t_keras.server.registry import Registry
 from t2t_keras.server.saved_model import Arrays, bytes_of
 from t2t_keras.server.serving_errors import invalid, shown
 from t2t_keras.server.tensor_protos import fill, layouts, to_arrays
 from t2t_keras.server.tf_examples import CLASSIFY, REGRESS, ExampleInference
+from t2t_keras.server.thread_offload import offload
 
 SIGNATURE_DEF = "signature_def"
 """The only metadata field."""

@@ -8,7 +8,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.server.grpc_service import SIGNATURE_DEF, metadata
-from t2t_keras.server.registry import Registry
+from t2t_keras.server.model_registry import Registry
 
 
 def model_status(registry: Registry, spec: ModelSpec) -> dict[str, Any]:

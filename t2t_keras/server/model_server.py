@@ -15,11 +15,11 @@ from t2t_keras.server.grpc_gate import Gate
 from t2t_keras.server.grpc_server import grpc_server
 from t2t_keras.server.grpc_service import ModelService, PredictionService
 from t2t_keras.server.health import HealthService
-from t2t_keras.server.http_policy import HttpPolicy
+from t2t_keras.server.http_security import HttpPolicy
 from t2t_keras.server.http_server import HttpServer, listen
+from t2t_keras.server.model_registry import Registry
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.prometheus import Metrics
-from t2t_keras.server.registry import Registry
 from t2t_keras.server.request_batcher import Batcher
 from t2t_keras.server.rest import RestApi
 from t2t_keras.server.server_options import ServerOptions

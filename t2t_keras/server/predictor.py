@@ -10,10 +10,9 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.server.admission import Admission
 from t2t_keras.server.batch_request import Rows, equal_rows
+from t2t_keras.server.model_registry import Registry
 from t2t_keras.server.model_version import Version
-from t2t_keras.server.offload import offload
 from t2t_keras.server.prometheus import Metrics
-from t2t_keras.server.registry import Registry
 from t2t_keras.server.request_batcher import Batcher
 from t2t_keras.server.saved_model import (
     DEFAULT_SIGNATURE,
@@ -22,6 +21,7 @@ from t2t_keras.server.saved_model import (
     check_rows,
 )
 from t2t_keras.server.serving_errors import ServingError
+from t2t_keras.server.thread_offload import offload
 
 
 class Predictor:

@@ -20,16 +20,16 @@ from t2t_keras.server.admission import Hold
 from t2t_keras.server.api_token import is_authorized
 from t2t_keras.server.example_list import read_examples
 from t2t_keras.server.held_response import HeldResponse
-from t2t_keras.server.json_answer import answer
 from t2t_keras.server.json_examples import parse_examples, results
 from t2t_keras.server.json_models import model_metadata, model_status
+from t2t_keras.server.json_response import answer
 from t2t_keras.server.json_tensors import parse, to_arrays
-from t2t_keras.server.offload import offload
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.prometheus import PATH as METRICS_PATH
 from t2t_keras.server.saved_model import Arrays, bytes_of
 from t2t_keras.server.serving_errors import ServingError, invalid
 from t2t_keras.server.tf_examples import CLASSIFY, REGRESS, ExampleInference
+from t2t_keras.server.thread_offload import offload
 from t2t_keras.server.translate_page import about, translate_page
 
 HTTP_STATUS = {

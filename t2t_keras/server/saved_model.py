@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  Registers the operations of exports.
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
-from t2t_keras.counted import counted
+from t2t_keras.plurals import counted
 from t2t_keras.server.serving_errors import ServingError, invalid, shown
 
 DEFAULT_SIGNATURE = "serving_default"

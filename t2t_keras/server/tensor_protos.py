@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
-from t2t_keras.counted import counted
+from t2t_keras.plurals import counted
 from t2t_keras.server.protobuf_limits import read_varint
 from t2t_keras.server.saved_model import MAX_AXES, Arrays
 from t2t_keras.server.serving_errors import ServingError, invalid, shown

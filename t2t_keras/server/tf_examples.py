@@ -19,12 +19,12 @@ from tensorflow_serving.apis import (
 )
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from t2t_keras.counted import counted
+from t2t_keras.plurals import counted
 from t2t_keras.server.example_list import EXAMPLES_INPUT
-from t2t_keras.server.offload import offload
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.saved_model import DEFAULT_SIGNATURE, Arrays, SavedModel
 from t2t_keras.server.serving_errors import ServingError, invalid, shown
+from t2t_keras.server.thread_offload import offload
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"

@@ -10,7 +10,7 @@ import grpc
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig
 
 from t2t_keras.export.version_dirs import is_version, versions_of
-from t2t_keras.server.freed_memory import give_back_memory
+from t2t_keras.server.memory_release import give_back_memory
 from t2t_keras.server.model_version import Status, Version
 from t2t_keras.server.prometheus import Metrics
 from t2t_keras.server.saved_model import SavedModel

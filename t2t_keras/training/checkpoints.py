@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.arrays import (
+from t2t_keras.training.weight_files import (
     DamagedCheckpoint,
     assign_arrays,
     load_arrays,

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.layers.output_projection import exact_dtype
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 
 
 def token_losses(

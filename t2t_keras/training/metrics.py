@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.tokens import PAD_ID
+from t2t_keras.special_tokens import PAD_ID
 
 FIELDS = ("smoothed", "nll", "correct", "target_tokens", "source_tokens", "positions")
 """Names of the entries of a vector of sums."""

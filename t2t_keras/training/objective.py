@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.tokens import BOS_ID, PAD_ID
+from t2t_keras.special_tokens import BOS_ID, PAD_ID
 from t2t_keras.training.losses import divergence, token_losses
 from t2t_keras.training.metrics import token_sums
 from t2t_keras.transformer import Transformer

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from t2t_keras.counted import counted
+from t2t_keras.plurals import counted
 from t2t_keras.training.callbacks import Logs
 
 

@@ -14,12 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.averaging import ExponentialAverage
 from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.metrics import FIELDS, token_metrics
 from t2t_keras.training.objective import Batch, Objective
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.strategy import worker_count, worker_index
+from t2t_keras.training.weight_averaging import ExponentialAverage
 from t2t_keras.transformer import Transformer
 
 

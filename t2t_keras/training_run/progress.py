@@ -10,7 +10,7 @@ import keras
 from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.errors import UserError
 from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.schedule import Cooldown
+from t2t_keras.training.learning_rate_schedule import Cooldown
 from t2t_keras.training.trainer import Trainer, Votes
 
 

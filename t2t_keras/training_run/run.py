@@ -11,25 +11,25 @@ import keras
 
 from t2t_keras import interrupts
 from t2t_keras.config import TrainingConfig, TransformerConfig
-from t2t_keras.counted import counted
+from t2t_keras.data.batch_dump import dump_batch
 from t2t_keras.data.batch_order import BatchOrder
-from t2t_keras.data.batch_text import dump_batch
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.errors import UserError
 from t2t_keras.model_dir import ModelDir
+from t2t_keras.plurals import counted
 from t2t_keras.training import callbacks
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.loop import fit
 from t2t_keras.training.strategy import lost_workers_named
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
 from t2t_keras.training.trainer import NO_VOTES, Trainer
-from t2t_keras.training_run.initial_weights import take_weights
 from t2t_keras.training_run.reporting import Reporter, describe_start
 from t2t_keras.training_run.run_state import RunState, initial_state
 from t2t_keras.training_run.validation import Validation
+from t2t_keras.training_run.warm_start import take_weights
 
 
 class TrainingResult(NamedTuple):

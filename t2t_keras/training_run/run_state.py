@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_keras.config import TrainingConfig
-from t2t_keras.counted import counted
 from t2t_keras.data.batch_order import BatchOrder
+from t2t_keras.plurals import counted
 from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.callbacks import EarlyStopping
+from t2t_keras.training.early_stopping import EarlyStopping
 from t2t_keras.training.skipped_steps import SkippedSteps
 from t2t_keras.training.trainer import Trainer
 from t2t_keras.training_run.progress import Progress

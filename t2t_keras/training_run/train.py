@@ -12,9 +12,9 @@ from t2t_keras.data.preparation import PreparedData
 from t2t_keras.data.splits import open_examples
 from t2t_keras.errors import UserError
 from t2t_keras.model_dir import ModelDir
+from t2t_keras.training.learning_rate_schedule import WarmupSchedule
 from t2t_keras.training.objective import Objective
 from t2t_keras.training.optimizer import Adam
-from t2t_keras.training.schedule import WarmupSchedule
 from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_index
 from t2t_keras.training.trainer import Trainer
 from t2t_keras.training_run import completion

@@ -11,13 +11,13 @@ from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
-from t2t_keras.data.lines import read_lines
 from t2t_keras.data.preparation import text_path
+from t2t_keras.data.text_lines import read_lines
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.evaluation.bleu import corpus_bleu
 from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
 from t2t_keras.model_dir import ModelDir
-from t2t_keras.tokens import BOS_ID, EOS_ID
+from t2t_keras.special_tokens import BOS_ID, EOS_ID
 from t2t_keras.training.tensorboard import TensorBoard
 from t2t_keras.training.trainer import Trainer
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t_keras.analysis.attention_maps import KINDS, MAX_TOKENS, attention_maps
 from t2t_keras.analysis.attention_plot import draw_heat_maps, draw_lines, head_colours
-from t2t_keras.tokens import BOS_ID, EOS_ID
+from t2t_keras.special_tokens import BOS_ID, EOS_ID
 
 SOURCE, TARGET = "the 3 a dog 4", "no 12"
 

@@ -16,8 +16,8 @@ from t2t_keras.analysis.flops import (
     training_flops,
 )
 from t2t_keras.config import TransformerConfig
+from t2t_keras.config.paper_variations import VARIATIONS
 from t2t_keras.config.presets import BASE, vary
-from t2t_keras.config.table3 import VARIATIONS
 
 SIZES = {
     "source_vocab_size": 50,

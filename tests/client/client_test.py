@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from fake_server import PROTOCOLS, Model
 
-from t2t_keras.client.answers import RequestError, read_answer
 from t2t_keras.client.grpc_client import GrpcClient
 from t2t_keras.client.model_client import Address
+from t2t_keras.client.responses import RequestError, read_answer
 from t2t_keras.client.rest_client import RestClient
 from t2t_keras.decoding.translator import Translation
 

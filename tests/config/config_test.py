@@ -12,8 +12,8 @@ from t2t_keras import Transformer
 from t2t_keras.config import PRESETS, TrainingConfig, TransformerConfig
 from t2t_keras.config.transformer_config import ACTIVATIONS, POSITIONS
 from t2t_keras.errors import UserError
-from t2t_keras.flags import hyperparameters, preset, training
-from t2t_keras.layers.position import POSITIONAL_ENCODINGS
+from t2t_keras.flags import hyperparameters, preset_flag, training
+from t2t_keras.layers.positional_encoding import POSITIONAL_ENCODINGS
 
 CONFIGS = (TransformerConfig, TrainingConfig)
 
@@ -104,7 +104,7 @@ def test_flags_override_the_preset():
         profile_steps="3,4",
         seed="7",
     ):
-        chosen = preset.chosen_preset()
+        chosen = preset_flag.chosen_preset()
     assert chosen == PRESETS["base"].replace(
         num_layers=2,
         pre_norm=True,
@@ -117,14 +117,14 @@ def test_flags_override_the_preset():
         flagsaver.as_parsed(profile_steps="3,x"),
         pytest.raises(UserError, match="3,x"),
     ):
-        preset.chosen_preset()
+        preset_flag.chosen_preset()
 
 
 def test_another_limit_replaces_the_presets_number_of_steps():
     with flagsaver.as_parsed(preset="tiny", train_minutes="5"):
-        assert preset.chosen_preset().training.train_steps is None
+        assert preset_flag.chosen_preset().training.train_steps is None
     with flagsaver.as_parsed(preset="tiny", train_minutes="5", train_steps="9"):
-        assert preset.chosen_preset().training.train_steps == 9
+        assert preset_flag.chosen_preset().training.train_steps == 9
 
 
 def test_flags_are_divided_between_hyperparameters_and_the_rest():

@@ -11,7 +11,7 @@ import sentencepiece
 from t2t_keras.data import batching
 from t2t_keras.data.batching import Batching, bucket_boundaries
 from t2t_keras.data.corpora import TextCorpus
-from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 
 MULTI30K = Path(__file__).parents[3] / "shared" / "data" / "multi30k"

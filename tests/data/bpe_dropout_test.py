@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t_keras.data import examples
 from t2t_keras.data.bpe_dropout import BpeDropout, Merges
 from t2t_keras.data.corpora import Corpus
-from t2t_keras.data.filters import LengthFilter
+from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.preparation import PreparedData, prepare
 from t2t_keras.data.subwords import SentencePieceTokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair

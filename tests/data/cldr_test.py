@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from t2t_keras.data import cldr, cldr_sentences
-from t2t_keras.data.catalog import open_cldr, open_corpus
+from t2t_keras.data.corpus_catalog import open_cldr, open_corpus
 
 TRAIN_PAIRS = 2_000
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 import tensorflow_datasets as tfds
 
-from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.corpora import TextCorpus
-from t2t_keras.data.lines import read_lines
+from t2t_keras.data.corpus_catalog import open_corpus
+from t2t_keras.data.text_lines import read_lines
 
 
 def write(path, lines, end="\n"):

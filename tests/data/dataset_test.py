@@ -18,10 +18,10 @@ from t2t_keras.data.cldr import generate_pairs
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import TextExamples
-from t2t_keras.data.filters import LengthFilter
-from t2t_keras.data.lines import read_lines
+from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.preparation import PreparedData, prepare, text_path
-from t2t_keras.data.records import RecordExamples, write_records
+from t2t_keras.data.text_lines import read_lines
+from t2t_keras.data.tfrecords import RecordExamples, write_records
 
 GOOD = list(itertools.islice(generate_pairs("en", "de"), 120))
 DEV = [("one\x00 line", "eine Zeile"), ("", "leer"), ("a\tb", "c\u2028d"), ("e", "f")]

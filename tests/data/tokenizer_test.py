@@ -11,8 +11,8 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t_keras.data.cldr import generate_pairs
-from t2t_keras.data.normalization import NORMALIZATIONS
 from t2t_keras.data.subwords import WordPieceTokenizer
+from t2t_keras.data.text_normalization import NORMALIZATIONS
 from t2t_keras.data.tokenizer_pair import TOKENIZERS, TokenizerPair
 
 KINDS = ["bpe", "unigram", "wordpiece"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_keras.data.catalog import open_corpus
-from t2t_keras.data.linearized import build_tree, linearize
+from t2t_keras.data.corpus_catalog import open_corpus
+from t2t_keras.data.linearized_trees import build_tree, linearize
 from t2t_keras.data.treebank import TreebankCorpus
 from t2t_keras.data.trees import read_trees, retag, simplify
 

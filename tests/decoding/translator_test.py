@@ -11,8 +11,8 @@ import tensorflow as tf
 from t2t_keras import Transformer
 from t2t_keras.data.subwords import SentencePieceTokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.decoding.length_penalty import length_penalty_of
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.search_steps import length_penalty_of
 from t2t_keras.decoding.translator import Translator
 
 LINES = [f"{word} {number}" for number in range(40) for word in ("the", "a dog", "no")]

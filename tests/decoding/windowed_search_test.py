@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import Transformer
+from t2t_keras.decoding.beam_search import search
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.search import search
 
 SIZES = {"num_layers": 2, "d_model": 16, "d_ff": 32, "num_heads": 4, "dropout": 0.0}
 VOCAB, WINDOW, SMALLEST = 20, 4, -1e6

@@ -22,7 +22,7 @@ import tensorflow as tf
 import urllib3
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-from t2t_keras.data.lines import read_lines
+from t2t_keras.data.text_lines import read_lines
 
 DEMO = Path(os.environ.get("T2T_DEMO_DIR", Path(__file__).parents[2] / ".demo"))
 SECONDS = float(os.environ.get("T2T_LOAD_SECONDS", "120"))

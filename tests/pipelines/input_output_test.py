@@ -10,7 +10,7 @@ _STAGE = """
 import sys, types
 sys.modules["tensorflow"] = types.ModuleType("tensorflow")  # Saves seconds.
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
 def main(arguments):
     with open("opened", "w") as file:
         assert file.fileno() > 2

@@ -466,7 +466,7 @@ def test_help_shows_the_flags_of_the_stage(name):
 
 
 _PRINT_INTERACTIVE = """
-from t2t_keras.pipelines.command_line import input_output
+from t2t_keras.pipelines.command_line import standard_streams
 input_output.reopen_closed_streams()
 print(input_output.is_interactive("-"))
 """

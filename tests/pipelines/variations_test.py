@@ -9,8 +9,8 @@ import sys
 import command
 import pytest
 
+from t2t_keras.config.paper_variations import VARIATIONS
 from t2t_keras.config.presets import BASE, BIG, TINY, vary
-from t2t_keras.config.table3 import VARIATIONS
 
 STEPS = 450
 """Enough for more messages than a pipe buffers, which must be read meanwhile."""

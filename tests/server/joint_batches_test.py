@@ -11,9 +11,9 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.export.row_independence import are_rows_independent
 from t2t_keras.server.model_config import one_model
+from t2t_keras.server.model_registry import Registry
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.prometheus import Metrics
-from t2t_keras.server.registry import Registry
 from t2t_keras.server.request_batcher import Batcher
 
 ROWS = [1.0, 3.0]

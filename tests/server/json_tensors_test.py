@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
-from t2t_keras.server import json_answer
+from t2t_keras.server import json_response
 from t2t_keras.server.json_tensors import parse, to_arrays
 from t2t_keras.server.serving_errors import ServingError
 
@@ -26,7 +26,7 @@ def read(text, **dtypes):
 
 
 def answer(outputs, is_row, max_bytes=1 << 20):
-    return json_answer.answer(outputs, is_row, max_bytes)
+    return json_response.answer(outputs, is_row, max_bytes)
 
 
 def test_rows_of_one_input_need_no_name():
@@ -203,7 +203,7 @@ def test_large_responses_are_written_like_small_ones(is_row, monkeypatch):
     whole = answer(outputs, is_row)
     alone = [answer({name: array}, is_row) for name, array in outputs.items()]
     for number in (1, 2, 7, 30, 100):
-        monkeypatch.setattr(json_answer, "_SLICE", number)
+        monkeypatch.setattr(json_response, "_SLICE", number)
         assert answer(outputs, is_row) == whole
         for (name, array), expected in zip(outputs.items(), alone, strict=True):
             assert answer({name: array}, is_row) == expected

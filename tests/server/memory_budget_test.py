@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from t2t_keras.server import memory
+from t2t_keras.server import memory_budget
 
 MB = 1 << 20
 
@@ -13,20 +13,22 @@ MB = 1 << 20
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """File with a container's memory limit; the process takes 700 MiB."""
-    monkeypatch.setattr(memory, "_resident", lambda: 700 * MB)
-    monkeypatch.setattr(memory, "_CONTAINER", (tmp_path / "no", tmp_path / "max"))
+    monkeypatch.setattr(memory_budget, "_resident", lambda: 700 * MB)
+    monkeypatch.setattr(
+        memory_budget, "_CONTAINER", (tmp_path / "no", tmp_path / "max")
+    )
     return tmp_path / "max"
 
 
 def test_memory_is_divided_into_graphs_bodies_requests_and_tensors(machine):
     # A quarter of 3,300 MiB is for graphs and 20 times 16 MiB to parse one body; an
     # eighth of the remaining 2,155 MiB is for requests.
-    found = memory.divided(4000, 16 * MB, 64 * MB)
+    found = memory_budget.divided(4000, 16 * MB, 64 * MB)
     assert found.requests // MB == 269
     assert found.tensors // MB == 1885
     # Requests have at least the size of a request and its response, as tensors and as
     # sent; graphs have at least 512 MiB.
-    found = memory.divided(2000, 16 * MB, 64 * MB)
+    found = memory_budget.divided(2000, 16 * MB, 64 * MB)
     assert found.requests == 160 * MB
     assert found.tensors == (2000 - 700 - 512 - 320 - 160) * MB
 
@@ -34,24 +36,24 @@ def test_memory_is_divided_into_graphs_bodies_requests_and_tensors(machine):
 def test_too_small_limit_is_rejected_with_the_minimum(machine):
     minimum = 700 + 512 + 320 + 160 + 128 + 1
     with pytest.raises(ValueError, match=f"at least {minimum:,}: .* Received: 1,000"):
-        memory.divided(1000, 16 * MB, 64 * MB)
-    assert memory.divided(minimum, 16 * MB, 64 * MB).tensors >= 128 * MB
+        memory_budget.divided(1000, 16 * MB, 64 * MB)
+    assert memory_budget.divided(minimum, 16 * MB, 64 * MB).tensors >= 128 * MB
 
 
 def test_default_is_80_percent_of_machine_or_container(machine):
-    whole = memory.available()
+    whole = memory_budget.available()
     assert whole == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for text, expected in (("max\n", whole), (f"{3000 * MB}\n", 3000 * MB)):
         machine.write_text(text)
-        assert memory.available() == min(expected, whole)
-    assert memory.divided(None, MB, MB) == memory.divided(2400, MB, MB)
+        assert memory_budget.available() == min(expected, whole)
+    assert memory_budget.divided(None, MB, MB) == memory_budget.divided(2400, MB, MB)
     # A small machine may be enough for a small model, so it is not rejected.
     machine.write_text(f"{500 * MB}")
-    assert memory.divided(None, MB, MB).tensors == 128 * MB
+    assert memory_budget.divided(None, MB, MB).tensors == 128 * MB
 
 
 def test_room_is_the_memory_not_yet_allocated(machine):
-    assert memory.divided(2000, MB, MB).room() == 1300 * MB
+    assert memory_budget.divided(2000, MB, MB).room() == 1300 * MB
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from google.protobuf import text_encoding
 from registries import WAIT, Log, add_version, factor, registry_of
 
 from t2t_keras.server.config_file import ConfigFile
-from t2t_keras.server.operator_config import (
+from t2t_keras.server.serving_config_files import (
     read_batching,
     read_metrics_path,
     read_ssl,

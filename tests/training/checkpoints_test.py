@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import Transformer
-from t2t_keras.training.arrays import DamagedCheckpoint, load_arrays, save_arrays
-from t2t_keras.training.averaging import average_weights
 from t2t_keras.training.checkpoints import CheckpointStore
 from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.weight_averaging import average_weights
+from t2t_keras.training.weight_files import DamagedCheckpoint, load_arrays, save_arrays
 
 SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 2}
 

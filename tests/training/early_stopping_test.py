@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from t2t_keras.training.callbacks import EarlyStopping
+from t2t_keras.training.early_stopping import EarlyStopping
 
 NAN, INF = math.nan, math.inf
 

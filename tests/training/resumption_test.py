@@ -9,8 +9,8 @@ from pathlib import Path
 import keras
 import pytest
 
-from t2t_keras.training.arrays import load_arrays
 from t2t_keras.training.checkpoints import CheckpointStore
+from t2t_keras.training.weight_files import load_arrays
 
 
 class Run:

@@ -15,11 +15,11 @@ from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.training import loop
 from t2t_keras.training.callbacks import (
-    EarlyStopping,
     ProgressReport,
     SaveCheckpoint,
 )
 from t2t_keras.training.checkpoints import CheckpointStore
+from t2t_keras.training.early_stopping import EarlyStopping
 from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.metrics import token_metrics
 from t2t_keras.training.objective import Objective

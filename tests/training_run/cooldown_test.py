@@ -10,9 +10,9 @@ import pytest
 from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
 from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.callbacks import EarlyStopping
+from t2t_keras.training.early_stopping import EarlyStopping
+from t2t_keras.training.learning_rate_schedule import Cooldown
 from t2t_keras.training.loop import fit
-from t2t_keras.training.schedule import Cooldown
 from t2t_keras.training.trainer import Votes
 from t2t_keras.training_run.progress import Progress
 

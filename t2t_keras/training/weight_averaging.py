@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.arrays import load_arrays
+from t2t_keras.training.weight_files import load_arrays
 
 
 def average_weights(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:

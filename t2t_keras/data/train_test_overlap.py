@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from t2t_keras.counted import counted
 from t2t_keras.data.corpora import Pair
+from t2t_keras.plurals import counted
 
 
 class _HeldOut(NamedTuple):

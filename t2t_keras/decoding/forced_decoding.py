@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.decoding.ensemble import Ensemble, mean_probability
-from t2t_keras.tokens import BOS_ID
+from t2t_keras.special_tokens import BOS_ID
 
 
 class TokenScores(NamedTuple):

@@ -6,7 +6,7 @@ import keras
 
 from t2t_keras.config.transformer_config import TransformerConfig
 from t2t_keras.layers.attention import Attention
-from t2t_keras.layers.configured import Configured
+from t2t_keras.layers.config_layer import Configured
 from t2t_keras.layers.cross_attention import CrossAttention
 from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.layer_norm import LayerNorm
@@ -14,7 +14,7 @@ from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.self_attention import SelfAttention
 from t2t_keras.layers.shapes import check_shape
-from t2t_keras.layers.symbolic import TracedOutputs
+from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
 class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from t2t_keras.data.linearized import WORD, build_tree, choose_tree, linearize
+from t2t_keras.data.linearized_trees import WORD, build_tree, choose_tree, linearize
 from t2t_keras.data.trees import (
     MAX_DEPTH,
     Tree,

@@ -9,10 +9,11 @@ import math
 import tensorflow as tf
 
 from t2t_keras.decoding import constraints, sampling
+from t2t_keras.decoding.beam_search_state import Choice, Found, Scored, State
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.length_penalty import length_penalty_of
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.search_state import Choice, Found, Scored, State
 from t2t_keras.decoding.token_history import (
     IDS,
     LOG_PROBS,
@@ -24,20 +25,7 @@ from t2t_keras.decoding.token_history import (
     select,
 )
 from t2t_keras.decoding.top_k import top_k
-from t2t_keras.tokens import BOS_ID, EOS_ID, PAD_ID
-
-
-def length_penalty_of(length: tf.Tensor, alpha: float) -> tf.Tensor:
-    """((5 + length) / 6)^alpha (Wu et al., 2016, eq. 14).
-
-    Args:
-        length: Number of tokens, the end included.
-        alpha: The exponent; 0 for no penalty.
-
-    Returns:
-        float32 of the shape of `length`.
-    """
-    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 
 def length_limits(

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.counted import counted
-from t2t_keras.decoding.status import MODEL_ERROR, OK, TOO_LONG
 from t2t_keras.decoding.text_search import NO_HYPOTHESIS
+from t2t_keras.decoding.translation_status import MODEL_ERROR, OK, TOO_LONG
 from t2t_keras.decoding.translations import Translation
+from t2t_keras.plurals import counted
 
 INVALID_ANSWER = "INVALID_ANSWER"
 """Code of a response that does not hold translations."""

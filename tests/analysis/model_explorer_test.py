@@ -13,8 +13,8 @@ from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
 from t2t_keras.analysis.attention_maps import attention_maps
-from t2t_keras.analysis.explorer import explorer_page
-from t2t_keras.layers.position import sinusoidal_encoding
+from t2t_keras.analysis.model_explorer import explorer_page
+from t2t_keras.layers.positional_encoding import sinusoidal_encoding
 
 pytestmark = browser.needed
 

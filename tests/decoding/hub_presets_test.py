@@ -16,7 +16,7 @@ from t2t_keras import Translator
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
-from t2t_keras.extras import MissingExtra
+from t2t_keras.optional_packages import MissingExtra
 
 FILES = [
     "config.json",

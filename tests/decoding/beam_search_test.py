@@ -12,14 +12,14 @@ import tensorflow as tf
 from tensorflow.python.framework.func_graph import FuncGraph
 
 from t2t_keras import Transformer
-from t2t_keras.decoding import search_steps
+from t2t_keras.decoding import beam_search_steps
 from t2t_keras.decoding import top_k as top_k_module
+from t2t_keras.decoding.beam_search import search as search_in_graph
 from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.forced_decoding import align_words, score_tokens
+from t2t_keras.decoding.length_penalty import length_penalty_of
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.sampling import draw, gumbel
-from t2t_keras.decoding.scoring import align_words, score_tokens
-from t2t_keras.decoding.search import search as search_in_graph
-from t2t_keras.decoding.search_steps import length_penalty_of
 from t2t_keras.training.losses import LabelSmoothedCrossEntropy
 
 VOCAB = 20
@@ -414,7 +414,7 @@ def test_the_best_of_a_large_vocabulary_are_tensorflows(options, monkeypatch):
     )
     options |= {"min_length": 6, "max_output_tokens": 8}
     found = search(large, sources(seed=17), **options)
-    for module in (search_steps, top_k_module):
+    for module in (beam_search_steps, top_k_module):
         monkeypatch.setattr(module, "top_k", tf.math.top_k)
     assert found == search(large, sources(seed=17), **options)
 

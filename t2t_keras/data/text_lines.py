@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from t2t_keras.counted import counted
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
+from t2t_keras.plurals import counted
 
 _GZIP = b"\x1f\x8b"
 """Magic number of a gzip file. No UTF-8 text starts with it."""

@@ -2,9 +2,9 @@
 
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.model_dir import ModelDir
-from t2t_keras.training.arrays import load_arrays
 from t2t_keras.training.trainer import Trainer
-from t2t_keras.training.warm_start import warm_start
+from t2t_keras.training.weight_files import load_arrays
+from t2t_keras.training.weight_transfer import warm_start
 
 
 def take_weights(

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from t2t_keras.data.catalog import open_corpus
 from t2t_keras.data.corpora import TextCorpus
-from t2t_keras.data.lines import read_lines
+from t2t_keras.data.corpus_catalog import open_corpus
 from t2t_keras.data.preparation import PreparedData, prepare, text_path
 from t2t_keras.data.splits import open_examples
+from t2t_keras.data.text_lines import read_lines
 from t2t_keras.data.treebank import TreebankCorpus
 
 # More than the buffer of a pipe, so that a writer blocks until the pipe is read.

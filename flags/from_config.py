@@ -6,7 +6,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_keras.config.base import Config, field_type
+from t2t_keras.config.config_base import Config, field_type
 from t2t_keras.config.presets import PRESETS
 from t2t_keras.errors import UserError
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from t2t_keras.counted import counted
-from t2t_keras.data.overlap import Overlap
-from t2t_keras.decoding import status
+from t2t_keras.data.train_test_overlap import Overlap
+from t2t_keras.decoding import translation_status
 from t2t_keras.pipelines.command_line.outcomes import Outcomes
+from t2t_keras.plurals import counted
 
 
 def test_noun_agrees_with_its_number():
@@ -27,7 +27,7 @@ def test_noun_agrees_with_its_number():
 )
 def test_messages_about_lines_agree_with_the_number(number, expected, capsys):
     outcomes = Outcomes("file", "translated", "9 tokens")
-    outcomes.add([status.TOO_LONG] * number)
+    outcomes.add([translation_status.TOO_LONG] * number)
     assert outcomes.report() == 0
     assert capsys.readouterr().err == f"{expected}\n"
 

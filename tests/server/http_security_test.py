@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from t2t_keras.server.api_token import is_authorized
-from t2t_keras.server.http_policy import HttpPolicy
+from t2t_keras.server.http_security import HttpPolicy
 
 
 def ask(headers, status=200, method="POST", **options):

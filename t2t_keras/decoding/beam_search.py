@@ -11,10 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_keras.decoding.ensemble import Ensemble
-from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.search_state import Found, Hypotheses, State, initial_state
-from t2t_keras.decoding.search_steps import (
+from t2t_keras.decoding.beam_search_state import Found, Hypotheses, State, initial_state
+from t2t_keras.decoding.beam_search_steps import (
     choose_at_random,
     choose_best,
     extend,
@@ -26,6 +24,8 @@ from t2t_keras.decoding.search_steps import (
     results_of,
     score_next,
 )
+from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.token_history import IDS, LOG_PROBS, blank
 
 

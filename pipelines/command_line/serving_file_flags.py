@@ -105,7 +105,7 @@ def read_models(
 
 def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
     """Returns the arguments of `Batcher`, from flags or --batching_parameters_file."""
-    from t2t_keras.server.operator_config import read_batching
+    from t2t_keras.server.serving_config_files import read_batching
 
     names = (
         *("max_batch_size", "batch_timeout_micros"),
@@ -133,8 +133,8 @@ def read_batching_arguments(report: Callable[[str], None]) -> dict[str, int]:
 
 def metrics_path() -> str | None:
     """Returns the REST path of the metrics, or None if they are disabled."""
-    from t2t_keras.server.operator_config import read_metrics_path
     from t2t_keras.server.prometheus import PATH
+    from t2t_keras.server.serving_config_files import read_metrics_path
 
     if not FLAGS.monitoring_config_file:
         return PATH
@@ -143,7 +143,7 @@ def metrics_path() -> str | None:
 
 def grpc_tls(report: Callable[[str], None]) -> "ServerTls | None":
     """Returns the TLS settings for gRPC only, or None without --ssl_config_file."""
-    from t2t_keras.server.operator_config import read_ssl
+    from t2t_keras.server.serving_config_files import read_ssl
 
     if FLAGS.use_alts_credentials:
         raise UserError("--use_alts_credentials is not supported. Remove it.")

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_keras.data.tokenizer_pair import TokenizerPair
-from t2t_keras.decoding.scoring import align_words
-from t2t_keras.decoding.status import OK
+from t2t_keras.decoding.forced_decoding import align_words
+from t2t_keras.decoding.translation_status import OK
 
 
 class Details(NamedTuple):

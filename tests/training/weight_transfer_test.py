@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_keras import Transformer
-from t2t_keras.training.warm_start import warm_start
+from t2t_keras.training.weight_transfer import warm_start
 
 SIZES = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 2}
 

@@ -18,8 +18,8 @@ from t2t_keras.data.new_directory import new_directory
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
-from t2t_keras.extras import require_extra
 from t2t_keras.layers.initializers import weights_to_be_loaded
+from t2t_keras.optional_packages import require_extra
 from t2t_keras.transformer import Transformer
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"

@@ -3,7 +3,7 @@
 from absl import flags
 
 from t2t_keras.config import PRESETS, Preset, TrainingConfig, TransformerConfig
-from t2t_keras.flags.config_flags import given
+from t2t_keras.flags.from_config import given
 
 FLAGS = flags.FLAGS
 

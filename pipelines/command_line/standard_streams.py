@@ -14,11 +14,7 @@ from typing import BinaryIO, TextIO
 from t2t_keras.errors import UserError
 from t2t_keras.files import NamedOutput, WriteError, atomic_writer, writable_file
 from t2t_keras.messages import report
-
-EXIT_FAILURE = 1
-"""The stage failed while running."""
-EXIT_USAGE = 2
-"""Invalid flags or input, or a standard stream that the caller has closed."""
+from t2t_keras.pipelines.command_line.exit_status import EXIT_FAILURE, EXIT_USAGE
 
 _CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
 """Mode in which `reopen_closed_streams` opens /dev/null for each standard descriptor.
@@ -150,7 +146,7 @@ def input_lines(path: str) -> Iterator[str]:
     Raises:
         UserError: If the file cannot be read, or standard input is closed.
     """
-    from t2t_keras.data.lines import decode_line, read_lines
+    from t2t_keras.data.text_lines import decode_line, read_lines
 
     if path != "-":
         yield from read_lines(path, strict=False)

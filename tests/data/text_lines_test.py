@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from t2t_keras.data.lines import align_lines, is_text, read_lines, readable
+from t2t_keras.data.text_lines import align_lines, is_text, read_lines, readable
 
 CONTENT = (
     b"\xef\xbb\xbfone\r\n"  # A byte-order mark.

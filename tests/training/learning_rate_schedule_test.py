@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.schedule import WarmupSchedule
+from t2t_keras.training.learning_rate_schedule import WarmupSchedule
 
 
 def test_schedule_matches_equation_3():

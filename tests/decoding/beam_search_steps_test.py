@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.decoding.constraints import IMPOSSIBLE
-from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.search_state import Found, Scored, State
-from t2t_keras.decoding.search_steps import (
+from t2t_keras.decoding.beam_search_state import Found, Scored, State
+from t2t_keras.decoding.beam_search_steps import (
     choose_at_random,
     choose_best,
     constrain,
@@ -22,6 +20,8 @@ from t2t_keras.decoding.search_steps import (
     record,
     results_of,
 )
+from t2t_keras.decoding.constraints import IMPOSSIBLE
+from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.token_history import IDS, LOG_PROBS
 
 STEP = tf.constant(2)
