@@ -197,7 +197,7 @@ def test_prepare_with_bpe_dropout_is_reproducible_across_processes(tmp_path):
     ("flags", "message"),
     [
         (["--bpe_dropout=0.1", "--subword=unigram"], "Received: unigram"),
-        (["--segmentations=3"], "--segmentations goes with --bpe_dropout"),
+        (["--segmentations=3"], "--segmentations needs --bpe_dropout"),
         (["--bpe_dropout=0.1", "--segmentations=0"], "at least 1. Received: 0"),
         (["--bpe_dropout=1"], "probability below 1. Received: 1.0"),
         (["--bpe_dropout=nan"], "probability below 1. Received: nan"),

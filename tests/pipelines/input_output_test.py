@@ -16,7 +16,7 @@ def main(arguments):
         assert file.fileno() > 2
         stage.report("a message")
         if arguments:
-            with input_output.open_output(*arguments) as output:
+            with standard_streams.open_output(*arguments) as output:
                 output.write(b"a result\\n")
                 output.flush()  # As stages with interactive input do.
         else:

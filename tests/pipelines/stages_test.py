@@ -467,8 +467,8 @@ def test_help_shows_the_flags_of_the_stage(name):
 
 _PRINT_INTERACTIVE = """
 from t2t_keras.pipelines.command_line import standard_streams
-input_output.reopen_closed_streams()
-print(input_output.is_interactive("-"))
+standard_streams.reopen_closed_streams()
+print(standard_streams.is_interactive("-"))
 """
 
 

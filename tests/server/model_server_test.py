@@ -514,7 +514,7 @@ def test_invalid_flags_are_rejected(bases, certificate, tmp_path):
     wrong.write_text("model_config_list { config { nmae: 'x' } }")
     for arguments, message in (
         ([], "Give either --model_base_path or --model_config_file"),
-        ([f"--model_base_path={tmp_path / 'no'}"], "There is no directory"),
+        ([f"--model_base_path={tmp_path / 'no'}"], "there is no directory"),
         ([f"--model_config_file={wrong}"], "nmae"),
         ([base, f"--tls_key={certificate / 'key.pem'}"], "must be given together"),
         ([base, "--port=0", "--rest_api_port=0"], "nothing to listen on"),

@@ -231,7 +231,7 @@ def test_invalid_operator_flags_are_rejected(versions, tmp_path):
         ),
         (
             [f"--batching_parameters_file={batching}", "--max_batch_size=8"],
-            "both give ['max_batch_size']",
+            "and by flags: max_batch_size. Remove one of the two.",
         ),
         (["--rest_api_num_threads=8", "--port=0", "--rest_api_port=0"], "is ignored"),
     ):
