@@ -1,4 +1,4 @@
-"""The Transformer's parts as Keras layers, each usable alone."""
+"""The building blocks of the Transformer as Keras layers, each usable on its own."""
 
 from t2t_keras.keras_backend import require_tensorflow
 

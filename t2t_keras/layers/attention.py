@@ -1,4 +1,4 @@
-"""What self-attention and attention to a memory have in common (section 3.2)."""
+"""Base class of self-attention and cross-attention (section 3.2)."""
 
 from typing import Any, NamedTuple
 
@@ -28,12 +28,12 @@ class KeyValue(NamedTuple):
 
 
 class AttentionResult(NamedTuple):
-    """What an attention layer returns if more than its output is asked for.
+    """Output of an attention layer with its attention weights, keys and values.
 
     Attributes:
         output: `[batch, query, d_model]` in the compute dtype.
         scores: `[batch, heads, query, key]`, the attention weights before dropout.
-        key_value: The keys and values that were attended to.
+        key_value: The projected keys and values.
     """
 
     output: tf.Tensor
@@ -44,8 +44,8 @@ class AttentionResult(NamedTuple):
 class Attention(TracedOutputs, keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
 
-    Base of `SelfAttention` and `CrossAttention`, which project queries, keys and
-    values; what follows the projections is here.
+    Base class of `SelfAttention` and `CrossAttention`. The subclasses project queries,
+    keys and values; this class computes everything after the projections.
 
     Args:
         num_heads: Number of heads, h.
@@ -115,7 +115,7 @@ class Attention(TracedOutputs, keras.layers.Layer):
     def _output(self, context: tf.Tensor, query: tf.Tensor) -> tf.Tensor:
         # [batch, heads, query, d_v] -> [batch, query, heads * d_v]
         context = tf.transpose(context, [0, 2, 1, 3])
-        # The shape of the query, not of the context: a mask must not enlarge it.
+        # Use the query's shape, since a mask could have broadcast the context.
         context = reshape_last(context, query, 2, [self.num_heads * self.d_v])
         return self.output_projection(context)
 
@@ -141,19 +141,19 @@ class Attention(TracedOutputs, keras.layers.Layer):
         needs_weights: bool,
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Computes what lies between the projections: every call goes through here.
+        """Computes attention on projected queries, keys and values.
 
         Args:
             query: `[batch, heads, query, d_k]`, projected.
             key: `[batch, heads, key, d_k]`, projected.
             value: `[batch, heads, key, d_v]`, projected.
-            mask: As `attention_mask` of a call.
-            needs_weights: Whether the weights are needed.
+            mask: See `attention_mask` in the call arguments.
+            needs_weights: Whether to return the attention weights.
             training: Whether to apply dropout.
 
         Returns:
-            `[batch, heads, query, d_v]`, and the weights `[batch, heads, query, key]`,
-            which may be None if they are not needed.
+            The context `[batch, heads, query, d_v]` and the attention weights
+            `[batch, heads, query, key]`, which may be None without `needs_weights`.
         """
         if mask is not None:
             mask = fit_mask(mask, [*query.shape[:3], key.shape[2]])
@@ -162,7 +162,7 @@ class Attention(TracedOutputs, keras.layers.Layer):
         )
 
     def compute_output_shape(self, query_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of the query."""
+        """Returns the output shape, which equals the shape of the query."""
         check_shape(query_shape, (None, None, self.d_model), self, "query")
         return tuple(query_shape)
 

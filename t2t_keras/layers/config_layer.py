@@ -1,4 +1,4 @@
-"""Layers that are described by a `TransformerConfig`."""
+"""Mixin for layers that are configured by a `TransformerConfig`."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ class Configured:
 
     Args:
         config: The configuration. Default: the paper's base model.
-        **kwargs: Single fields to use in place of the configuration's, and the
-            arguments of the Keras class, such as `name` and `dtype`.
+        **kwargs: Fields that override those of `config`, and arguments of the Keras
+            class, such as `name` and `dtype`.
 
     Attributes:
-        config: The configuration with those fields in place.
+        config: The configuration with the overrides applied.
 
     Raises:
         UserError: If a value is not allowed.
@@ -27,5 +27,5 @@ class Configured:
         self.config = (config or TransformerConfig()).replace(**fields)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, the configuration field by field."""
+        """Returns the constructor's arguments, with each configuration field."""
         return {**super().get_config(), **self.config.to_dict()}  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Attention to a memory, such as the encoder's output (section 3.2.3)."""
+"""Cross-attention to a memory, such as the encoder's output (section 3.2.3)."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from t2t_keras.layers.shapes import check_shape, require_shape, size_of
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class CrossAttention(Attention):
-    """Attention of a sequence's positions to a memory (section 3.2.3).
+    """Multi-head attention from a sequence to a memory (section 3.2.3).
 
-    Queries have a kernel, and keys and values of the memory share another one.
+    One kernel projects the queries; one fused kernel projects keys and values.
 
     Args:
         num_heads: Number of heads, h.
@@ -30,9 +30,9 @@ class CrossAttention(Attention):
         memory: `[batch, key, d_model]` float to attend to.
         attention_mask: Bool of shape `[batch, query, key]` or `[batch, heads, query,
             key]`, True = attend. Any axis may be 1. Default: attend to everything.
-        projected_memory: Keys and values of the memory, given in place of it:
-            `project_memory`, or `key_value` of an earlier result. They do not change
-            from step to step of a decoder.
+        projected_memory: Projected keys and values to use instead of `memory`: the
+            result of `project_memory`, or `key_value` of an earlier result. They stay
+            the same in all decoding steps.
         return_attention_scores: Whether to return the attention weights too.
         training: Whether to apply dropout.
 
@@ -41,9 +41,9 @@ class CrossAttention(Attention):
         an `AttentionResult`.
 
     Raises:
-        UserError: If `num_heads` does not divide `d_model` and `d_k` is not given, not
-            exactly one of `memory` and `projected_memory` is given, or a call argument
-            has the wrong shape or the mask the wrong dtype.
+        UserError: If `num_heads` does not divide `d_model` and `d_k` is not given, if
+            both or neither of `memory` and `projected_memory` are given, or if a call
+            argument has the wrong shape or the mask the wrong dtype.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class CrossAttention(Attention):
         )
 
     def build(self, query_shape: Any = None, memory_shape: Any = None) -> None:
-        """Creates all weights; the sizes are known without any input."""
+        """Creates all weights. Their sizes do not depend on the input."""
         shape = (None, None, self.d_model)
         check_shape(query_shape or shape, shape, self, "query")
         check_shape(memory_shape or shape, shape, self, "memory")
         self._build(self.query, self.key_value)
 
     def project_memory(self, memory: tf.Tensor) -> KeyValue:
-        """Projects a memory once for many calls.
+        """Projects a memory to keys and values, to reuse them in several calls.
 
         Args:
             memory: `[batch, key, d_model]` float.
@@ -104,7 +104,7 @@ class CrossAttention(Attention):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Attends from each query position to the memory that the mask shows it."""
+        """Computes attention from each query position to the unmasked memory."""
         if (memory is None) == (projected_memory is None):
             raise UserError(
                 f"{type(self).__name__} {self.name!r} attends to one memory: give "

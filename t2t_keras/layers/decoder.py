@@ -20,22 +20,24 @@ from t2t_keras.layers.shapes import require_shape, size_of
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class DecoderLayer(SublayeredLayer):
-    """Masked self-attention, attention to the encoder, feed-forward network.
+    """Decoder layer: masked self-attention, cross-attention, feed-forward network.
 
-    Args: a `TransformerConfig`, or single fields of one (`Configured`).
+    Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
 
     Call arguments:
         x: `[batch, target, d_model]` float.
-        memory: `[batch, source, d_model]` float, the encoder's output. Not used with a
-            cache, which holds its keys and values.
+        memory: `[batch, source, d_model]` float, the encoder's output. Ignored with a
+            cache, which already contains its keys and values.
         self_attention_mask: `[batch, target, target]` or `[batch, heads, target,
             target]` bool, True = attend. Any axis may be 1. With a cache, the last
-            axis is past + target.
-        cross_attention_mask: Likewise; its last axis is the source.
-        cache: For decoding in steps: `empty_cache`, or `cache` of an earlier result.
+            axis has the size past + target.
+        cross_attention_mask: `[batch, target, source]` or `[batch, heads, target,
+            source]` bool, True = attend. Any axis may be 1.
+        cache: Cache for incremental decoding: the result of `empty_cache`, or `cache`
+            of an earlier result.
         positions: See `SelfAttention`.
         key_positions: See `SelfAttention`.
-        return_attention_scores: Whether to return both attentions' weights too.
+        return_attention_scores: Whether to return the weights of both attentions too.
         training: Whether to apply dropout.
 
     Returns:
@@ -51,7 +53,7 @@ class DecoderLayer(SublayeredLayer):
     feed_forward_residual: Residual
 
     def empty_cache(self, memory: tf.Tensor) -> LayerCache:
-        """Returns the cache before the first step.
+        """Returns an empty cache for the first decoding step.
 
         Args:
             memory: `[batch, source, d_model]` float, the encoder's output.
@@ -113,20 +115,20 @@ class DecoderLayer(SublayeredLayer):
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Decoder(Stack):
-    """A stack of decoder layers; with pre-norm a normalization follows the last.
+    """Stack of decoder layers. With pre-norm, it ends with a layer normalization.
 
-    Args: a `TransformerConfig`, or single fields of one (`Configured`).
+    Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
 
-    Call arguments: the same as those of `DecoderLayer`, without `key_positions`: the
-    cache holds the positions of the cached keys.
+    Call arguments: The same as in `DecoderLayer`, except for `key_positions`, which
+    the cache contains.
 
         positions: `[target]` integer, the position of each target token in its
-            sequence. Tokens may be alternatives for one position, as in beam search.
-            Default: they follow each other and the cached ones.
+            sequence. Several tokens may share a position, as in beam search. Default:
+            consecutive positions after the cached ones.
 
     Returns:
-        The same as `DecoderLayer`; attention weights are a list of one `DecoderScores`
-        a layer, the cache is a `DecoderCache`.
+        The same as `DecoderLayer`, but the attention weights are a list with one
+        `DecoderScores` per layer, and the cache is a `DecoderCache`.
     """
 
     layer_class = DecoderLayer
@@ -136,7 +138,7 @@ class Decoder(Stack):
         return self.config.depths()[1]
 
     def empty_cache(self, memory: tf.Tensor) -> DecoderCache:
-        """Returns the cache before the first step.
+        """Returns an empty cache for the first decoding step.
 
         Args:
             memory: `[batch, source, d_model]` float, the encoder's output.
@@ -157,12 +159,12 @@ class Decoder(Stack):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Applies the layers in turn."""
+        """Applies the layers in order."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
         is_full = return_attention_scores or cache is not None
         key_positions = None
         if is_full:
-            # The weights and the cache are of all positions, whatever was given.
+            # The attention weights and the cache always cover all positions.
             past = (
                 tf.zeros([tf.shape(x)[0], 1, 0], tf.int32)
                 if cache is None

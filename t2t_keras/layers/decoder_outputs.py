@@ -1,4 +1,4 @@
-"""What a decoder and its layers return and keep between steps."""
+"""Outputs and caches of the decoder and its layers."""
 
 from typing import Any, NamedTuple
 
@@ -8,11 +8,11 @@ from t2t_keras.layers.attention import KeyValue
 
 
 class LayerCache(NamedTuple):
-    """What a decoder layer keeps between steps.
+    """Cache of a decoder layer for incremental decoding.
 
     Attributes:
-        self_attention: Keys and values of the positions so far.
-        memory: Keys and values of the encoder's output, which do not change.
+        self_attention: Keys and values of all previous positions.
+        memory: Keys and values of the encoder's output, constant in all steps.
     """
 
     self_attention: KeyValue
@@ -20,12 +20,14 @@ class LayerCache(NamedTuple):
 
 
 class DecoderCache(NamedTuple):
-    """What a decoder keeps between steps; the first axis of every tensor is the batch.
+    """Cache of a decoder for incremental decoding.
+
+    The first axis of every tensor is the batch.
 
     Attributes:
         positions: `[batch, 1, past]` int32, the positions of the cached keys in their
-            sequences. In a beam search, several keys have the same position.
-        layers: The cache of each layer.
+            sequences. In beam search, several keys share a position.
+        layers: The caches of the layers.
     """
 
     positions: tf.Tensor
@@ -45,13 +47,14 @@ class DecoderScores(NamedTuple):
 
 
 class DecoderResult(NamedTuple):
-    """What a decoder, or a layer of it, returns if more than its output is asked for.
+    """Output of a decoder or decoder layer with its attention weights and cache.
 
     Attributes:
         output: `[batch, target, d_model]` in the compute dtype.
-        scores: `DecoderScores`; of a stack, a list of them, one a layer.
-        cache: The cache with these positions appended: `LayerCache`; of a stack,
-            `DecoderCache`.
+        scores: `DecoderScores` of a layer, or a list of them, one per layer, of a
+            decoder.
+        cache: The cache with the new positions appended: `LayerCache` of a layer,
+            `DecoderCache` of a decoder.
     """
 
     output: tf.Tensor

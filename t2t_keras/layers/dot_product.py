@@ -1,4 +1,4 @@
-"""Scaled dot-product attention (section 3.2.1), over everything or a window."""
+"""Scaled dot-product attention (section 3.2.1), full or restricted to a window."""
 
 import tensorflow as tf
 
@@ -21,11 +21,11 @@ def scaled_dot_product_attention(
         query: `[..., query, d_k]` float.
         key: `[..., key, d_k]` float.
         value: `[..., key, d_v]` float.
-        mask: Bool that broadcasts to `[..., query, key]`, True = attend; of rank 3, its
-            first axis is the batch. None: attend to everything. A query that may
-            attend to nothing attends to all keys equally.
-        dropout: Layer applied to the weights. Default none.
-        training: Handed to `dropout`.
+        mask: Bool that broadcasts to `[..., query, key]`, True = attend. With rank 3,
+            its first axis is the batch. Default: attend to everything. A query whose
+            keys are all masked attends to all keys equally.
+        dropout: Dropout layer for the attention weights. Default: no dropout.
+        training: Passed to `dropout`.
 
     Returns:
         The weighted sums `[..., query, d_v]` and the weights `[..., query, key]`
@@ -42,7 +42,7 @@ def scaled_dot_product_attention(
         )
     d_k = query.shape[-1]
     scores = tf.matmul(query * d_k**-0.5, key, transpose_b=True)
-    # Low precision keeps the sums of a softmax to two or three digits only.
+    # In low precision, the sums of a softmax have only two or three correct digits.
     exact = scores.dtype if scores.dtype == tf.float64 else tf.float32
     scores = tf.cast(scores, exact)
     if mask is not None:
@@ -62,25 +62,26 @@ def windowed_attention(
     training: bool | None = None,
     window: int = 1,
 ) -> tf.Tensor:
-    """Attention of each position to its neighbourhood (section 4, restricted).
+    """Restricted self-attention: each position attends to a window (section 4).
 
-    Positions are taken in blocks of `window // 2`, each of which sees nothing beyond
-    the blocks before and after it: the work grows with length times window.
+    Positions are grouped into blocks of `window // 2`. A block attends only to itself
+    and its two neighbors, so the cost grows with length times window.
 
     Args:
         query: `[batch, heads, length, d_k]` float.
-        key: Likewise.
+        key: `[batch, heads, length, d_k]` float.
         value: `[batch, heads, length, d_v]` float.
-        mask: Bool of shape `[batch, length, length]`, or that broadcasts to `[batch,
-            heads, length, length]`, True = attend. None: attend to the whole window.
-        dropout: Layer applied to the weights. Default none.
-        training: Handed to `dropout`.
+        mask: Bool of shape `[batch, length, length]`, or one that broadcasts to
+            `[batch, heads, length, length]`, True = attend. Default: attend to the
+            whole window.
+        dropout: Dropout layer for the attention weights. Default: no dropout.
+        training: Passed to `dropout`.
         window: Position i attends to i - window // 2 to i + window // 2.
 
     Returns:
-        `[batch, heads, length, d_v]` in the dtype of `query`: what
-        `scaled_dot_product_attention` gives under `window_mask`, but that a query
-        which may attend to nothing attends to its neighbours alike.
+        `[batch, heads, length, d_v]` in the dtype of `query`. Equals
+        `scaled_dot_product_attention` with `window_mask`, except that a query whose
+        keys are all masked attends equally to the keys of its three blocks.
     """
     block = max(window // 2, 1)
     length = tf.shape(query)[2]
@@ -93,12 +94,12 @@ def windowed_attention(
         return tf.reshape(x, [shape[0], shape[1], blocks, block, x.shape[-1]])
 
     def neighbourhood(x: tf.Tensor) -> tf.Tensor:
-        # Each block between the one before and the one after it:
+        # Concatenate each block with the previous and the next one:
         # [batch, heads, blocks, block, depth] -> [batch, heads, blocks, 3 block, depth]
         x = tf.pad(x, [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0]])
         return tf.concat([x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:]], axis=3)
 
-    # [blocks, block] and [blocks, 3 block]: what stands where.
+    # Positions of queries and keys: [blocks, block] and [blocks, 3 block].
     queries = tf.reshape(tf.range(blocks * block), [blocks, block])
     keys = queries[:, :1] + tf.range(-block, 2 * block)[tf.newaxis, :]
     is_near = tf.abs(queries[:, :, tf.newaxis] - keys[:, tf.newaxis]) <= window // 2

@@ -10,24 +10,24 @@ from t2t_keras.errors import UserError
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Dropout(keras.layers.Layer):
-    """Zeroes a share of its input and scales the rest up by 1 / (1 - rate).
+    """Sets a fraction of the input to zero and scales the rest by 1 / (1 - rate).
 
-    The mask is a pure function of (seed, number of the call, replica): the number
-    of the call is a variable of the layer, so that a restored model goes on with
-    the very masks it would have drawn, and replicas draw different ones. One
-    16-bit random integer is spent on an element, a fourth of what a float costs.
-    Rates that multiples of 1/65536 cannot represent well take 64-bit integers.
+    The mask is a pure function of the seed, the call counter and the replica. The
+    counter is a variable of the layer, so a restored model continues with the same
+    sequence of masks. Replicas draw different masks. Each element uses one 16-bit
+    random integer, which costs a fourth of a random float. Rates that are not close
+    to a multiple of 1/65536 use 64-bit integers.
 
     Args:
-        rate: The share to zero, 0 <= rate < 1.
-        seed: Integer that the masks derive from. Default 0.
+        rate: Fraction of elements to drop, 0 <= rate < 1.
+        seed: Random seed of the masks, an integer. Default 0.
 
     Call arguments:
-        inputs: A float tensor of any shape.
-        training: Whether to drop; outside training the input is returned as it is.
+        inputs: Float tensor of any shape.
+        training: Whether to apply dropout. Otherwise the input is returned unchanged.
 
     Returns:
-        A tensor of the shape and dtype of `inputs`.
+        A tensor with the shape and dtype of `inputs`.
 
     Raises:
         UserError: If `rate` is outside [0, 1), or so close to 1 that 1 / (1 - rate)
@@ -48,9 +48,9 @@ class Dropout(keras.layers.Layer):
         self.seed = seed
 
     def build(self, input_shape: Any) -> None:
-        """Creates the counter of calls."""
+        """Creates the call counter."""
         if self.rate:
-            # Each replica counts for itself, without a word to the others.
+            # Each replica has its own counter, without synchronization.
             self.calls = keras.Variable(
                 initializer="zeros",
                 shape=(),
@@ -63,15 +63,15 @@ class Dropout(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Drops elements while training."""
+        """Applies dropout in training."""
         if not self.rate or not training:
             return inputs
         replica = tf.distribute.get_replica_context()
         replica_id = replica.replica_id_in_sync_group if replica else 0
         call = self.calls.value + 0
         self.calls.assign_add(1)
-        # Replicas and calls share the second word of the seed: 2^24 calls for each
-        # of 256 replicas pass before a pair repeats.
+        # The second word of the seed combines call and replica. It is unique for up to
+        # 2^24 calls on each of 256 replicas.
         seed = tf.stack([self.seed, call + tf.cast(replica_id, tf.int32) * 2**24])
         shape = tf.shape(inputs)
         size = tf.reduce_prod(shape)
@@ -84,19 +84,19 @@ class Dropout(keras.layers.Layer):
             bits = tf.random.stateless_uniform(
                 [size], seed, minval=None, maxval=None, dtype=tf.int64
             )
-        # A share `rate` of all integers of the dtype is below the threshold.
+        # A fraction `rate` of all integers of the dtype is below the threshold.
         threshold = round(self.rate * 2 ** (8 * bits.dtype.size)) + bits.dtype.min
         keep = tf.reshape(bits >= tf.constant(threshold, bits.dtype), shape)
         scale = tf.where(keep, tf.cast(1 / (1 - self.rate), inputs.dtype), 0)
         return inputs * scale
 
     def _is_near(self, bits: int) -> bool:
-        """Returns whether random integers of so many bits represent the rate well."""
+        """Returns whether integers with this number of bits represent the rate well."""
         error = abs(round(self.rate * 2**bits) / 2**bits - self.rate)
         return error <= 1e-3 * min(self.rate, 1 - self.rate)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of the input."""
+        """Returns the output shape, which equals the input shape."""
         return tuple(input_shape)
 
     def get_config(self) -> dict[str, Any]:

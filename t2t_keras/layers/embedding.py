@@ -1,4 +1,4 @@
-"""Token embedding that is also the pre-softmax projection (section 3.4)."""
+"""Token embedding that is shared with the pre-softmax projection (section 3.4)."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from t2t_keras.layers.shapes import require_shape
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class SharedEmbedding(keras.layers.Layer):
-    """One matrix that embeds tokens and turns decoder states into logits.
+    """Embedding matrix that also projects decoder states to logits.
 
-    Rows are drawn from N(0, 1/d_model) and multiplied by sqrt(d_model) on the way
-    in, so that embeddings and logits both start with unit variance.
+    Rows are initialized from N(0, 1/d_model), and embeddings are scaled by
+    sqrt(d_model). Both embeddings and logits therefore start with unit variance.
 
     Args:
         vocab_size: Number of tokens.
         d_model: Size of an embedding.
-        seed: Seed of the initializer. Default 0.
+        seed: Random seed of the initializer. Default 0.
 
     Call arguments:
         ids: `[...]` integer token ids, 0 <= id < vocab_size.
@@ -38,28 +38,28 @@ class SharedEmbedding(keras.layers.Layer):
         self.seed = seed
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates the matrix."""
+        """Creates the embedding matrix."""
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocab_size, self.d_model),
             initializer=initializers.of_rows(self.d_model, self.seed),
-            # Cast where it is used: a look-up needs some rows, and its gradient, a sum
+            # Cast after the lookup, which needs few rows, and whose gradient, a sum
             # over equal tokens, needs full precision.
             autocast=False,
         )
         self.built = True
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """Looks the tokens up and scales them by sqrt(d_model)."""
+        """Looks up the token embeddings and scales them by sqrt(d_model)."""
         rows = tf.gather(self.matrix(), ids)
         return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the embeddings of ids."""
+        """Returns the shape of the embeddings."""
         return (*input_shape, self.d_model)
 
     def logits(self, x: tf.Tensor) -> tf.Tensor:
-        """Projects states to scores over the vocabulary by the transposed matrix.
+        """Projects states to logits with the transposed embedding matrix.
 
         Args:
             x: `[batch, length, d_model]` float.
@@ -74,13 +74,13 @@ class SharedEmbedding(keras.layers.Layer):
         return self.output_projection().logits(tf.cast(x, self.compute_dtype))
 
     def output_projection(self) -> OutputProjection:
-        """Returns the projection by the transposed matrix, without a bias."""
+        """Returns the projection with the transposed matrix, without a bias."""
         return OutputProjection(self.matrix())
 
     def matrix(self) -> tf.Tensor:
         """Returns the matrix, `[vocab_size, d_model]` in the dtype of the variable.
 
-        Rows are to be gathered from it and never from the variable itself: after a
+        Gather rows from this tensor, never from the variable: after a
         `ResourceGather`, TensorFlow copies the whole variable at every read.
         """
         return tf.convert_to_tensor(self.embeddings.value)

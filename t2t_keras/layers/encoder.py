@@ -12,12 +12,12 @@ from t2t_keras.layers.shapes import require_shape
 
 
 class EncoderResult(NamedTuple):
-    """What an encoder, or a layer of it, returns if attention weights are asked for.
+    """Output of an encoder or encoder layer with its attention weights.
 
     Attributes:
         output: `[batch, source, d_model]` in the compute dtype.
-        scores: The weights, `[batch, heads, source, source]`; of a stack, a list of one
-            such tensor a layer.
+        scores: Attention weights `[batch, heads, source, source]` of a layer, or a
+            list of them, one per layer, of an encoder.
     """
 
     output: tf.Tensor
@@ -26,9 +26,9 @@ class EncoderResult(NamedTuple):
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class EncoderLayer(SublayeredLayer):
-    """Self-attention, then a feed-forward network, each with its residual.
+    """Encoder layer: self-attention and feed-forward network with residuals.
 
-    Args: a `TransformerConfig`, or single fields of one (`Configured`).
+    Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
 
     Call arguments:
         x: `[batch, source, d_model]` float.
@@ -74,12 +74,12 @@ class EncoderLayer(SublayeredLayer):
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Encoder(Stack):
-    """A stack of encoder layers; with pre-norm a normalization follows the last.
+    """Stack of encoder layers. With pre-norm, it ends with a layer normalization.
 
-    Args: a `TransformerConfig`, or single fields of one (`Configured`).
+    Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
 
-    Call arguments and returns: the same as `EncoderLayer`; attention weights are a list
-    of one tensor a layer.
+    Call arguments and returns: The same as in `EncoderLayer`, but the attention weights
+    are a list with one tensor per layer.
     """
 
     layer_class = EncoderLayer
@@ -91,7 +91,7 @@ class Encoder(Stack):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Applies the layers in turn."""
+        """Applies the layers in order."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
         scores = []
         for layer in self.layers:

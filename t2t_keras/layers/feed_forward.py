@@ -17,8 +17,9 @@ _FUNCTIONS = {"relu": tf.nn.relu, "gelu": tf.nn.gelu, "swish": tf.nn.silu}
 class FeedForward(keras.layers.Layer):
     """FFN(x) = max(0, x W1 + b1) W2 + b2, the same at every position (eq. 2).
 
-    Other activations than max(0, x) are GELU (Hendrycks and Gimpel, 2016), computed
-    exactly, and Swish, x sigmoid(x) (Ramachandran et al., 2017), also called SiLU.
+    Instead of ReLU, max(0, x), the activation can be GELU (Hendrycks and Gimpel, 2016),
+    computed exactly, or Swish, x sigmoid(x) (Ramachandran et al., 2017), also called
+    SiLU.
 
     Args:
         d_model: Size of input and output.
@@ -29,7 +30,7 @@ class FeedForward(keras.layers.Layer):
 
     Call arguments:
         x: `[batch, length, d_model]` float.
-        training: Whether to drop.
+        training: Whether to apply dropout.
 
     Returns:
         `[batch, length, d_model]` in the compute dtype.
@@ -61,7 +62,7 @@ class FeedForward(keras.layers.Layer):
         self.dropout = Dropout(relu_dropout, seed, dtype=policy, name="dropout")
 
     def build(self, input_shape: Any) -> None:
-        """Creates the two kernels and biases."""
+        """Creates the kernels and biases of both projections."""
         check_shape(input_shape, (..., self.d_model), self, "x")
         self.inner.build((None, None, self.d_model))
         self.outer.build((None, None, self.d_ff))
@@ -69,13 +70,13 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Applies the network at each position."""
+        """Applies the network to each position."""
         x = require_shape(x, (..., self.d_model), self, "x")
         inner = _FUNCTIONS[self.activation](self.inner(x))
         return self.outer(self.dropout(inner, training=training))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of the input."""
+        """Returns the output shape, which equals the input shape."""
         check_shape(input_shape, (..., self.d_model), self, "x")
         return tuple(input_shape)
 

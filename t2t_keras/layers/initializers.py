@@ -1,4 +1,4 @@
-"""What weights begin as."""
+"""Weight initializers."""
 
 import contextlib
 import contextvars
@@ -11,10 +11,10 @@ _TO_BE_LOADED = contextvars.ContextVar("_TO_BE_LOADED", default=False)
 
 @contextlib.contextmanager
 def weights_to_be_loaded() -> Iterator[None]:
-    """Layers that are built inside begin with zeros, whatever their seeds.
+    """Context in which layers are built with zeros instead of random weights.
 
-    For models that are given all their weights at once: drawing millions of numbers to
-    overwrite them takes as long as reading them from a file.
+    For models whose weights are all loaded right after: drawing millions of random
+    numbers takes as long as reading the weights from a file.
     """
     token = _TO_BE_LOADED.set(True)
     try:
@@ -27,17 +27,17 @@ def of_matrix(seed: int) -> keras.initializers.Initializer:
     """Returns the initializer of a projection (Glorot and Bengio, 2010, uniform).
 
     Args:
-        seed: What it draws by.
+        seed: Random seed.
     """
     return _drawn(keras.initializers.GlorotUniform(seed))
 
 
 def of_rows(d_model: int, seed: int) -> keras.initializers.Initializer:
-    """Returns that of a table of vectors: normal, of variance 1 / d_model.
+    """Returns the initializer of an embedding table: normal, variance 1 / d_model.
 
     Args:
-        d_model: Size of a vector.
-        seed: What it draws by.
+        d_model: Size of an embedding.
+        seed: Random seed.
     """
     return _drawn(keras.initializers.RandomNormal(stddev=d_model**-0.5, seed=seed))
 

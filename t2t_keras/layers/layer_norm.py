@@ -12,32 +12,32 @@ from t2t_keras.layers.shapes import check_shape, require_shape
 class LayerNorm(keras.layers.LayerNormalization):
     """gamma (x - mean) / sqrt(variance + epsilon) + beta (Ba et al., 2016).
 
-    Keras's layer with checked shapes and, for normalization over the last axis, fewer
-    passes over memory. Sums are computed in at least float32.
+    Keras's layer with shape checks and, for normalization over the last axis, less
+    memory traffic. Sums are computed in at least float32.
 
-    Args: as of `keras.layers.LayerNormalization`, whose own computation is used for
-        other axes than the last and for `rms_scaling`.
+    Args: See `keras.layers.LayerNormalization`. Other axes than the last, and
+        `rms_scaling`, use the computation of that class.
 
     Call arguments:
-        inputs: Float, by default `[..., d_model]`.
+        inputs: Float, `[..., d_model]` by default.
 
     Returns:
-        A tensor of the shape of `inputs`, in the compute dtype.
+        A tensor with the shape of `inputs`, in the compute dtype.
 
     Raises:
-        ValueError: If `inputs` lacks one of the axes, or its size differs from that in
-            the first call.
+        ValueError: If `inputs` lacks one of the axes, or the size of an axis differs
+            from the first call.
     """
 
     axis: Any
 
     def build(self, input_shape: Any) -> None:
-        """Creates gamma and beta, unless they are switched off."""
+        """Creates gamma and beta, unless they are disabled."""
         rank = len(input_shape)
         self.axis = sorted({*self.axis} if isinstance(self.axis, list) else [self.axis])
         if not {*self.axis} <= {*range(-rank, rank)}:
             self._refuse(input_shape)
-        if self.axis[0] < 0 <= self.axis[-1]:  # Two of them may be the same axis.
+        if self.axis[0] < 0 <= self.axis[-1]:  # May be the same axis twice.
             self.axis = sorted({axis % rank for axis in self.axis})
         self.sizes = {axis: input_shape[axis] for axis in self.axis}
         if None in self.sizes.values():
@@ -45,7 +45,7 @@ class LayerNorm(keras.layers.LayerNormalization):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Normalizes over the axes."""
+        """Normalizes the inputs over the axes."""
         inputs = tf.convert_to_tensor(inputs)
         expected = self._expected(inputs.shape)
         inputs = require_shape(inputs, expected, self, "inputs")
@@ -62,7 +62,7 @@ class LayerNorm(keras.layers.LayerNormalization):
         return tf.cast(unit * gamma + beta, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of the input."""
+        """Returns the output shape, which equals the input shape."""
         if self.built:
             check_shape(input_shape, self._expected(input_shape), self, "inputs")
         return super().compute_output_shape(input_shape)

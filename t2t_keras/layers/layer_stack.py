@@ -74,7 +74,7 @@ class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
         return SelfAttention(**arguments, attention_window=config.attention_window)
 
     def build(self, x_shape: Any = None) -> None:
-        """Creates all weights; the sizes are known without any input."""
+        """Creates all weights. Their sizes do not depend on the input."""
         shape = (None, None, self.d_model)
         check_shape(x_shape or shape, shape, self, "x")
         for name in self.attention_names:
@@ -125,7 +125,7 @@ class Stack(Configured, TracedOutputs, keras.layers.Layer):
         return self.config.depths()[0]
 
     def build(self, x_shape: Any = None) -> None:
-        """Creates all weights; the sizes are known without any input."""
+        """Creates all weights. Their sizes do not depend on the input."""
         shape = (None, None, self.d_model)
         check_shape(x_shape or shape, shape, self, "x")
         for layer in self.layers:

@@ -91,7 +91,7 @@ class SelfAttention(Attention):
         )
 
     def build(self, query_shape: Any = None) -> None:
-        """Creates all weights; the sizes are known without any input."""
+        """Creates all weights. Their sizes do not depend on the input."""
         shape = (None, None, self.d_model)
         check_shape(query_shape or shape, shape, self, "query")
         self._build(self.query_key_value)
@@ -190,21 +190,21 @@ class SelfAttention(Attention):
         training: bool | None,
         positions: tuple[tf.Tensor, tf.Tensor] | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Computes what lies between the projections: every call goes through here.
+        """Computes attention on projected queries, keys and values.
 
         Args:
             query: `[batch, heads, query, d_k]`, projected.
             key: `[batch, heads, key, d_k]`, projected.
             value: `[batch, heads, key, d_v]`, projected.
-            mask: As `attention_mask` of a call.
-            needs_weights: Whether the weights are needed.
+            mask: See `attention_mask` in the call arguments.
+            needs_weights: Whether to return the attention weights.
             training: Whether to apply dropout.
             positions: Those of the queries, `[batch or 1, query]`, and of the keys,
                 `[batch or 1, key]`. Default: 0, 1, 2, ... of both.
 
         Returns:
-            `[batch, heads, query, d_v]`, and the weights `[batch, heads, query, key]`,
-            which may be None if they are not needed.
+            The context `[batch, heads, query, d_v]` and the attention weights
+            `[batch, heads, query, key]`, which may be None without `needs_weights`.
         """
         window = self.attention_window
         if not window:
