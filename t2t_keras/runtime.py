@@ -1,4 +1,4 @@
-"""What a process tells TensorFlow, oneDNN, gRPC and Python about how to run.
+"""Configures TensorFlow, oneDNN, gRPC and Python for a process.
 
 All environment variables and thread settings of the project are set here and nowhere
 else; docs/performance.md says in a table which process gets which, and why. Importing
@@ -102,7 +102,7 @@ def _at_import() -> dict[str, str]:
 
 
 def assumes_frozen_weights() -> bool:
-    """Tells whether oneDNN assumes that weights never change in this process."""
+    """Returns whether oneDNN assumes that weights never change in this process."""
     # As TensorFlow reads it.
     return os.environ.get(_FROZEN_WEIGHTS, "").lower() in {"1", "true"}
 

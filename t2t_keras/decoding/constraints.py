@@ -1,11 +1,11 @@
-"""Which tokens an output may go on with."""
+"""Constraints on the next token of an output."""
 
 import tensorflow as tf
 
 from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 IMPOSSIBLE = -1e9
-"""The log-probability of what may not be."""
+"""The log-probability of forbidden tokens."""
 
 
 def no_padding_or_start(vocab_size: int) -> tf.Tensor:
@@ -21,24 +21,24 @@ def no_padding_or_start(vocab_size: int) -> tf.Tensor:
 
 
 def forbid_early_end(logits: tf.Tensor, step: tf.Tensor, min_length: int) -> tf.Tensor:
-    """Makes an end impossible before an output has its fewest tokens.
+    """Forbids the end token before an output has its minimum length.
 
     Args:
         logits: `[rows, beam, vocab_size]` float32.
         step: Scalar int32, tokens that the outputs have.
-        min_length: The fewest.
+        min_length: Minimum number of tokens.
     """
     end = tf.one_hot(EOS_ID, tf.shape(logits)[-1], IMPOSSIBLE, 0.0)
     return logits + tf.where(step < min_length, end, tf.zeros_like(end))
 
 
 def forbid_repeated_ngrams(logits: tf.Tensor, ids: tf.Tensor, size: int) -> tf.Tensor:
-    """Makes tokens impossible that would repeat a sequence of an output.
+    """Forbids tokens that would repeat an n-gram of an output.
 
     Args:
         logits: `[rows, beam, vocab_size]` float32.
         ids: `[rows, beam, step]` int32, the outputs so far.
-        size: Tokens of a sequence, at least 2.
+        size: Number of tokens of an n-gram, at least 2.
     """
 
     def forbid() -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""How to search, apart from what to search with."""
+"""Options of the search."""
 
 import dataclasses
 
@@ -14,20 +14,21 @@ class SearchOptions:
         length_penalty: Exponent of the length penalty. Default 0.6.
         max_extra_length: How many tokens longer than its source an output may be,
             unless `min_length` or a prefix asks for more. Default 50.
-        max_output_tokens: The most tokens of an output, its end counted, however long
-            its source; 0 for no such limit. Default 0.
-        n_best: How many hypotheses must be the best that there are. Default 1.
-        min_length: Fewest tokens of an output, its end not counted. Default 0.
-        no_repeat_ngram: No sequence of so many tokens comes twice in an output; 0 for
-            no such rule. Default 0.
-        sample: Draw `beam_size` outputs at random, each on its own, rather than look
-            for the likeliest. Default False.
-        temperature: Of the distribution drawn from: the logits are divided by it.
+        max_output_tokens: Maximum number of tokens of an output with its end
+            token, for any source length; 0 for no limit. Default 0.
+        n_best: Number of best hypotheses to find. Default 1.
+        min_length: Minimum number of tokens of an output, without the end token.
+            Default 0.
+        no_repeat_ngram: Block repeated n-grams of this size; 0 to allow them.
+            Default 0.
+        sample: Draw `beam_size` independent random outputs instead of searching for
+            the most probable ones. Default False.
+        temperature: Sampling temperature, by which the logits are divided.
             Default 1.
-        top_k: Draw from so many likeliest tokens only; 0 for all. Default 0.
-        top_p: Draw from the likeliest tokens that together have this probability.
+        top_k: Sample from this many most probable tokens only; 0 for all. Default 0.
+        top_p: Sample from the most probable tokens with this total probability.
             Default 1.
-        sample_seed: Of what is drawn, together with the sentence's number. Default 0.
+        sample_seed: Random seed, combined with the sentence's index. Default 0.
 
     Raises:
         UserError: If an argument is out of its range.

@@ -12,7 +12,7 @@ def draw(
 ) -> tf.Tensor:
     """Draws a token for each beam.
 
-    The likeliest token under logits disturbed by Gumbel noise is a draw from their
+    The most probable token under logits disturbed by Gumbel noise is a draw from their
     softmax. The noise is a function of (seed, sentence, beam, step, token) alone.
 
     Args:
@@ -62,7 +62,7 @@ def _mix(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def _likeliest(logits: tf.Tensor, top_k: int, top_p: float) -> tf.Tensor:
-    """Makes all but the likeliest tokens impossible; the first one always stays."""
+    """Masks all but the most probable tokens; always keeps the first one."""
     if top_k:
         greatest, _ = top_k_module.top_k(logits, min(top_k, logits.shape[-1]))
         logits = tf.where(logits < greatest[..., -1:], IMPOSSIBLE, logits)

@@ -63,7 +63,7 @@ class Pairs(NamedTuple):
 
 
 def is_searched(status: tf.Tensor) -> tf.Tensor:
-    """Tells which sentences are searched for translations of."""
+    """Returns which sentences to translate."""
     return (status == OK) | (status == TOO_LONG)
 
 
@@ -191,7 +191,7 @@ class TextSearch:
         )
 
     def outcome(self, status: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-        """Says what has become of sentences that were searched for translations of.
+        """Returns the status of sentences after the search.
 
         Args:
             status: `[rows]` strings, as of `read`.
@@ -238,7 +238,7 @@ class TextSearch:
     def scored_outcome(
         self, status: tf.Tensor, scored: tf.Tensor, log_probs: tf.Tensor
     ) -> tf.Tensor:
-        """Says what has become of pairs that were scored.
+        """Returns the status of pairs after scoring.
 
         Args:
             status: `[rows]` strings, as of `read_pairs`.

@@ -1,4 +1,4 @@
-"""From sentences to translations, in batches of similar length, in order."""
+"""Translates sentences in batches of similar length, and keeps their order."""
 
 import functools
 import itertools
@@ -31,11 +31,11 @@ class Translator:
         models: The trained model, or several of one vocabulary: an ensemble.
         tokenizers: The tokenizers that they were trained with.
         options: How to search. Default `SearchOptions()`.
-        batch_tokens: The most source positions of a batch, padding included.
+        batch_tokens: Maximum number of source positions in a batch, with padding.
             Default 2,048.
         max_input_tokens: A longer sentence, prefix or given translation is cut after
             this many tokens. Default 1,024.
-        concurrent_batches: How many batches are searched at once. Default 1.
+        concurrent_batches: Number of batches to search concurrently. Default 1.
 
     Attributes:
         models: The models.
@@ -152,7 +152,7 @@ class Translator:
     def __call__(self, sentences: str | Iterable[str]) -> str | list[str]:
         """Returns the best translation of a sentence, or of each of several.
 
-        `translate` tells more: scores, further hypotheses, and why a translation is
+        `translate` also returns scores, further hypotheses, and why a translation is
         empty.
 
         Args:
@@ -179,7 +179,7 @@ class Translator:
         Args:
             sentences: Any number of sentences, empty ones among them. What is no text,
                 since it holds half a surrogate pair, is not translated.
-            prefixes: What each translation is to begin with. Default nothing.
+            prefixes: Text that each translation starts with. Default: none.
 
         Returns:
             For each sentence its hypotheses, the best first: at most `n_best`, and
@@ -194,7 +194,7 @@ class Translator:
     def translate_in_detail(
         self, sentences: Iterable[str], prefixes: Iterable[str] | None = None
     ) -> list[list[tuple[Translation, Details]]]:
-        """Translates sentences, and tells of the very tokens that were found.
+        """Translates sentences, and returns details of the tokens found.
 
         Their scores add up to a translation's score times its length penalty.
 
@@ -316,7 +316,7 @@ class Translator:
                 then.
 
         Returns:
-            What there is to say of each.
+            The details and status of each translation.
 
         Raises:
             ValueError: If there are not as many of both.
@@ -356,14 +356,14 @@ class Translator:
     def stream(
         self, sentences: Iterable[str], window: int = 2048, wait: bool = False
     ) -> Iterator[list[Translation]]:
-        """Translates sentences as they come.
+        """Translates sentences as they arrive.
 
         Whatever has arrived is translated together, so that a slow source is
         answered line by line and a fast one in sorted batches.
 
         Args:
             sentences: An iterable that may block.
-            window: The most sentences to hold back. Default 2,048.
+            window: Maximum number of sentences to buffer. Default 2,048.
             wait: Whether to wait for a whole window, so that batches depend on the
                 sentences alone and not on when they come. Default False.
 

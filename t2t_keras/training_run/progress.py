@@ -1,4 +1,4 @@
-"""Where a training run stands."""
+"""Progress of a training run."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Progress(keras.callbacks.Callback):
         order: The order of the batches, of which each step takes the next.
         checkpoint_steps: Steps between validations, or None to go by time.
         checkpoint_minutes: Minutes between them otherwise.
-        interrupted: Tells whether this process was asked to stop.
+        interrupted: Returns whether this process was asked to stop.
         is_chief: Whether this worker's clock counts.
         cooldown_share: Share of the training, at its end, over which the learning rate
             falls to zero. Default 0: none.
@@ -123,7 +123,7 @@ class Progress(keras.callbacks.Callback):
         return self._order.epochs(self.position)
 
     def fraction(self, minutes: float | None = None) -> float:
-        """Tells how much of the budget is spent.
+        """Returns the fraction of the budget that is spent.
 
         Args:
             minutes: To be taken for those trained. Default those of the clock.
@@ -159,7 +159,7 @@ class Progress(keras.callbacks.Callback):
         return self.is_cooling_down()
 
     def is_cooling_down(self) -> bool:
-        """Tells whether a cooldown has begun and is not over."""
+        """Returns whether a cooldown has begun and is not over."""
         return self.cooldown is not None and self._trainer.step < self.cooldown.end
 
     def rate_factor(self) -> float:
@@ -167,11 +167,11 @@ class Progress(keras.callbacks.Callback):
         return self.cooldown.rate_factor(self._trainer.step) if self.cooldown else 1.0
 
     def is_over(self) -> bool:
-        """Tells whether the budget is spent, its minutes apart: clocks differ."""
+        """Returns whether the budget is spent, except its minutes: clocks differ."""
         return self.fraction(minutes=0.0) >= 1
 
     def votes(self) -> Votes:
-        """Tells what is to be done after the next step."""
+        """Returns this worker's votes on what to do after the next step."""
         interval = self._minutes() - self._minutes_validated
         if self._checkpoint_steps:
             validate = (self._trainer.step + 1) % self._checkpoint_steps == 0
@@ -189,7 +189,7 @@ class Progress(keras.callbacks.Callback):
         )
 
     def is_regular(self) -> bool:
-        """Tells whether a validation now is one of those at regular intervals.
+        """Returns whether a validation now is one of those at regular intervals.
 
         With a number of steps between them, the validation at the end of the budget
         may be an extra one, which a run with a larger budget does not have.
