@@ -125,7 +125,7 @@ class Attention(TracedOutputs, keras.layers.Layer):
         mask = tf.convert_to_tensor(mask)
         # Rank 2 is ambiguous: [batch, key] or [query, key].
         if mask.shape.rank in (0, 1, 2):
-            raise UserError(
+            raise ValueError(
                 f"{type(self).__name__} {self.name!r} expects attention_mask of "
                 "shape [batch, query, key] or [batch, heads, query, key] (any axis "
                 f"may be 1). Received shape: {mask.shape}"

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_keras.errors import UserError
 from t2t_keras.layers.attention import Attention, AttentionResult, KeyValue
 from t2t_keras.layers.shapes import check_shape, require_shape, size_of
 
@@ -41,9 +40,9 @@ class CrossAttention(Attention):
         an `AttentionResult`.
 
     Raises:
-        UserError: If `num_heads` does not divide `d_model` and `d_k` is not given, if
-            both or neither of `memory` and `projected_memory` are given, or if a call
-            argument has the wrong shape or the mask the wrong dtype.
+        UserError: If `num_heads` does not divide `d_model` and `d_k` is not given.
+        ValueError: If both or neither of `memory` and `projected_memory` are given, or
+            if a call argument has the wrong shape or the mask the wrong dtype.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class CrossAttention(Attention):
     ) -> Any:
         """Computes attention from each query position to the unmasked memory."""
         if (memory is None) == (projected_memory is None):
-            raise UserError(
+            raise ValueError(
                 f"{type(self).__name__} {self.name!r} attends to one memory: give "
                 "either memory or projected_memory. Received: "
                 f"{'neither' if memory is None else 'both'}. SelfAttention attends to "

@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from t2t_keras.errors import UserError
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.masks import fit_mask
 
@@ -36,7 +35,7 @@ def scaled_dot_product_attention(
     """
     query, key, value = (tf.convert_to_tensor(x) for x in (query, key, value))
     if not all(query.shape[:-2].is_compatible_with(x.shape[:-2]) for x in (key, value)):
-        raise UserError(
+        raise ValueError(
             "Queries, keys and values must have the same batch and heads. Received "
             f"shapes: {query.shape}, {key.shape}, {value.shape}"
         )

@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_keras.errors import UserError
 from t2t_keras.special_tokens import PAD_ID
 
 
@@ -54,7 +53,7 @@ def window_mask(
         `[batch or 1, 1, query, key]` bool.
 
     Raises:
-        UserError: If positions are not of rank 1 or 2.
+        ValueError: If positions are not of rank 1 or 2.
     """
     queries, keys = (
         _with_batch(x, name)
@@ -67,7 +66,7 @@ def window_mask(
 def _with_batch(positions: Any, name: str) -> tf.Tensor:
     positions = tf.cast(positions, tf.int32)
     if positions.shape.rank not in (1, 2):
-        raise UserError(
+        raise ValueError(
             f"window_mask expects {name} of shape [length] or [batch, length]. "
             f"Received shape: {positions.shape}"
         )

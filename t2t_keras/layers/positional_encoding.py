@@ -51,7 +51,7 @@ class Position(keras.layers.Layer, ABC):
         `x` plus the encoding of the positions, in the compute dtype.
 
     Raises:
-        UserError: If `x` or `positions` does not have that shape.
+        ValueError: If `x` or `positions` does not have that shape.
     """
 
     def __init__(

@@ -53,10 +53,10 @@ class SelfAttention(Attention):
         or a cache, an `AttentionResult`.
 
     Raises:
-        UserError: If `num_heads` does not divide `d_model` and `d_k` is not given,
-            `attention_window` is below 1, `positions` are given with a cache but
-            without `key_positions`, or a call argument has the wrong shape or the mask
-            the wrong dtype.
+        UserError: If `num_heads` does not divide `d_model` and `d_k` is not given, or
+            `attention_window` is below 1.
+        ValueError: If `positions` are given with a cache but without `key_positions`,
+            or a call argument has the wrong shape or the mask the wrong dtype.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class SelfAttention(Attention):
     ) -> tuple[tf.Tensor, tf.Tensor] | None:
         """Returns the positions of queries and keys; None: both are 0, 1, 2, ..."""
         if positions is not None and key_positions is None and cache is not None:
-            raise UserError(
+            raise ValueError(
                 f"{type(self).__name__} {self.name!r} received positions and a cache: "
                 "give key_positions too, those of the cached keys and of the new ones."
             )

@@ -28,6 +28,7 @@ from t2t_keras import (
     padding_mask,
     scaled_dot_product_attention,
 )
+from t2t_keras.errors import UserError
 
 
 def random(shape, seed=0):
@@ -144,6 +145,21 @@ def test_wrong_last_axis_is_rejected_by_first_call_and_by_build():
         )
     with pytest.raises(ValueError, match="must know the size of the last axis"):
         Linear(3).build((None, None))
+
+
+def test_wrong_call_is_no_user_error():
+    # Commands report a UserError as a mistake of the user; these are bugs of a caller.
+    attention, memory = CrossAttention(2, 8), random((2, 5, 8))
+    calls = [
+        lambda: attention(memory),
+        lambda: attention(memory, memory, attention_mask=tf.ones([5, 5], tf.bool)),
+        lambda: attention(memory, memory, attention_mask=tf.ones([2, 5, 5])),
+        lambda: SelfAttention(2, 8)(random((2, 5, 4))),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            call()
+        assert not isinstance(caught.value, UserError)
 
 
 @pytest.mark.parametrize("shape", [(5, 8), (2, 3, 5, 8)])

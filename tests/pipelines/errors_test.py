@@ -69,14 +69,15 @@ def test_damaged_config_is_a_user_error_that_names_the_file(content, tmp_path):
         ("translate", [f"--model_dir={TOO_LONG}"]),
         ("train", [f"--data_dir={TOO_LONG}", "--model_dir=m"]),
         ("prepare", ["--corpus=text", f"--train_source={TOO_LONG}", "--data_dir=d"]),
-        ("score", ["--model_dir=m", "--translations=t", f"--input=i/{TOO_LONG}"]),
         ("translate", ["--model_dir=m", f"--output={TOO_LONG}"]),
         ("complexity", [f"--output_dir={TOO_LONG}"]),
         ("serve", [f"--model_base_path={TOO_LONG}", "--port=0"]),
     ],
 )
 def test_impossible_path_is_a_user_error(name, arguments, tmp_path):
-    command.stage(name, *arguments, status=2)
+    *_, line = command.stage(name, *arguments, status=2).stderr.splitlines()
+    assert line.startswith("error: ")
+    assert TOO_LONG in line
 
 
 if __name__ == "__main__":
