@@ -13,7 +13,7 @@ from t2t_keras.pipelines.command_line.translator_setup import (
 from t2t_keras.plurals import counted
 
 if TYPE_CHECKING:
-    from t2t_keras.decoding.translation_details import Scored
+    from t2t_keras.decoding.translation_details import ScoredTranslation
     from t2t_keras.evaluation.perplexity import Perplexity
     from t2t_keras.model_dir import ModelDir
 
@@ -84,7 +84,9 @@ def decode(
 
 
 def _scored_part(
-    reference: str, scored: "Scored", words: Callable[[Sequence[str]], list[int]]
+    reference: str,
+    scored: "ScoredTranslation",
+    words: Callable[[Sequence[str]], list[int]],
 ) -> str:
     """Returns the words of a reference that were scored."""
     tokens, token_scores, _ = scored.details

@@ -94,7 +94,7 @@ def attention_maps(
     arrays = [tf.cast(logits, tf.float32), *itertools.chain(*seen.values())]
     if not all(np.isfinite(array).all() for array in arrays):
         raise FloatingPointError(
-            "The model is broken: it computes numbers that are not finite."
+            "The model is broken: it computes NaN or infinite numbers."
         )
     return [
         AttentionMap(kind, number, *tokens[kind], *seen[id(attention)])

@@ -1,4 +1,4 @@
-"""What a search carries from step to step, and what it returns."""
+"""The tensors that a search carries from step to step, and its result."""
 
 from typing import Any, NamedTuple
 
@@ -7,21 +7,21 @@ import tensorflow as tf
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.token_history import History, blank
+from t2t_keras.decoding.token_history import History, padded_history
 
 
 class Hypotheses(NamedTuple):
     """The result of a search.
 
     Attributes:
-        ids: `[batch, beam, length]` int32, without start and end, 0 for padding; the
-            best first.
-        scores: `[batch, beam]` float32, log-probability over length penalty. NaN in all
-            of a row for which the models computed numbers that are not finite: nothing
-            has been found for it. -1e9 or less where there is no further hypothesis.
-        token_scores: `[batch, beam, length]` float32, the log-probability of each
-            token, then of the end unless the hypothesis was cut off before it; NaN for
-            padding. None unless asked for.
+        ids: `[batch, beam, length]` int32 without start and end tokens, 0 for padding,
+            in descending order of score.
+        scores: `[batch, beam]` float32, log-probability divided by the length penalty.
+            NaN in all of a row for which the models computed non-finite numbers. At
+            most -1e9 where there are fewer hypotheses than beams.
+        token_scores: `[batch, beam, length]` float32, the log-probability of each token
+            and of the end token, unless the hypothesis was truncated; NaN for padding.
+            None unless requested.
     """
 
     ids: tf.Tensor
@@ -30,38 +30,39 @@ class Hypotheses(NamedTuple):
 
 
 class State(NamedTuple):
-    """The sentences that are still searched, `rows` of them.
+    """State of the sentences that are not finished, `rows` of them.
 
     Attributes:
-        row: `[rows]` int32, the place of each in the batch.
-        seed: `[rows]` int32, the random seed of each.
-        limit: `[rows]` int32, the maximum number of tokens of each, the end included.
-        prefix: `[rows, prefix]` int32, what the outputs begin with, 0 for padding.
+        batch_index: `[rows]` int32, the index of each sentence in the batch.
+        seed: `[rows]` int32, the random seed of each sentence.
+        max_length: `[rows]` int32, the maximum number of tokens of each output, end
+            token included.
+        prefix: `[rows, prefix]` int32, the forced prefixes, 0 for padding.
         cache: Keys and values, as returned by `Ensemble.start`.
         ancestors: `[rows, beam, step * beam]` bool, the cached positions that each
             beam descends from.
         tokens: The tokens of the beams.
-        log_probs: `[rows, beam]` float32, the log-probabilities of the beams, best
-            first; below `IMPOSSIBLE / 2` where there is no beam. NaN in a row that is
-            given up, since the models computed numbers that are not finite.
-        done_tokens: The tokens of the finished hypotheses.
-        done_scores: `[rows, beam]` float32, the scores of the finished hypotheses, best
-            first; below `IMPOSSIBLE / 2` where there is none.
+        log_probs: `[rows, beam]` float32, the log-probabilities of the beams in
+            descending order; below `IMPOSSIBLE / 2` for unused beams. NaN in a row for
+            which the models computed non-finite numbers, which ends its search.
+        finished_tokens: The tokens of the finished hypotheses.
+        finished_scores: `[rows, beam]` float32, the scores of the finished hypotheses
+            in descending order; below `IMPOSSIBLE / 2` for unused entries.
     """
 
-    row: tf.Tensor
+    batch_index: tf.Tensor
     seed: tf.Tensor
-    limit: tf.Tensor
+    max_length: tf.Tensor
     prefix: tf.Tensor
     cache: Any
     ancestors: tf.Tensor
     tokens: History
     log_probs: tf.Tensor
-    done_tokens: History
-    done_scores: tf.Tensor
+    finished_tokens: History
+    finished_scores: tf.Tensor
 
 
-class Found(NamedTuple):
+class BatchResults(NamedTuple):
     """The results of the whole batch; see `Hypotheses`.
 
     Attributes:
@@ -73,15 +74,16 @@ class Found(NamedTuple):
     scores: tf.Tensor
 
 
-class Scored(NamedTuple):
-    """What the models say about the next token of each beam.
+class Predictions(NamedTuple):
+    """The models' predictions of the next token of each beam.
 
     Attributes:
-        logits: `[rows, beam, vocab_size]` float32, not normalized.
-        log_sum: `[rows, beam, 1]` float32, log(sum(exp(logits))). It is not finite if
-            some of the logits are not.
+        logits: `[rows, beam, vocab_size]` float32.
+        log_sum: `[rows, beam, 1]` float32, log(sum(exp(logits))), which normalizes the
+            logits. Non-finite if a logit is.
         cache: The cache with this step appended.
-        ancestors: `[rows, beam, (step + 1) * beam]` bool, likewise.
+        ancestors: `[rows, beam, (step + 1) * beam]` bool, the cached positions that
+            each beam descends from, including this step.
     """
 
     logits: tf.Tensor
@@ -90,13 +92,13 @@ class Scored(NamedTuple):
     ancestors: tf.Tensor
 
 
-class Choice(NamedTuple):
-    """Candidates: beams with one more token, the best first.
+class Candidates(NamedTuple):
+    """Beams extended by one token, in descending order of log-probability.
 
     Attributes:
-        parents: `[rows, n]` int32, the beam that each candidate continues.
-        tokens: `[rows, n]` int32, the token that it continues it with.
-        log_probs: `[rows, n]` float32, the log-probability of the whole.
+        parents: `[rows, n]` int32, the beam that each candidate extends.
+        tokens: `[rows, n]` int32, the token that it appends.
+        log_probs: `[rows, n]` float32, the log-probability of the extended beam.
     """
 
     parents: tf.Tensor
@@ -107,7 +109,7 @@ class Choice(NamedTuple):
 def initial_state(
     ensemble: Ensemble,
     source: tf.Tensor,
-    limit: tf.Tensor,
+    max_lengths: tf.Tensor,
     prefix: tf.Tensor,
     row_seeds: tf.Tensor | None,
     options: SearchOptions,
@@ -118,25 +120,26 @@ def initial_state(
     Args:
         ensemble: The models.
         source: `[batch, source]` int32 ids.
-        limit: See `State`.
-        prefix: See `State`.
-        row_seeds: As `seed` of `State`. Default: the places in the batch.
-        options: The search options.
+        max_lengths: `[batch]` int32, `max_length` of the state.
+        prefix: `[batch, prefix]` int32, `prefix` of the state.
+        row_seeds: `[batch]` int32, `seed` of the state. Default: the batch index.
+        options: Search options.
         with_token_scores: Whether to keep the log-probability of each token.
     """
     batch, beam_size = tf.shape(source)[0], options.beam_size
     beams = tf.fill([batch, beam_size], 0.0)
-    # Beams begin alike: all but the first would repeat it.
+    # All beams start with the same token: in a search, the others would be duplicates
+    # of the first one.
     others = 0.0 if options.sample else IMPOSSIBLE
     return State(
-        row=tf.range(batch),
+        batch_index=tf.range(batch),
         seed=tf.range(batch) if row_seeds is None else row_seeds,
-        limit=limit,
+        max_length=max_lengths,
         prefix=prefix,
         cache=ensemble.start(source),
         ancestors=tf.zeros([batch, beam_size, 0], tf.bool),
-        tokens=blank([batch, beam_size, 0], with_token_scores),
+        tokens=padded_history([batch, beam_size, 0], with_token_scores),
         log_probs=beams + tf.one_hot(0, beam_size, 0.0, others),
-        done_tokens=blank([batch, beam_size, 0], with_token_scores),
-        done_scores=beams + IMPOSSIBLE,
+        finished_tokens=padded_history([batch, beam_size, 0], with_token_scores),
+        finished_scores=beams + IMPOSSIBLE,
     )

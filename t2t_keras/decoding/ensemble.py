@@ -1,4 +1,4 @@
-"""Several models of one vocabulary that decode as one."""
+"""Ensembles: several models with the same vocabulary that decode together."""
 
 import math
 from collections.abc import Sequence
@@ -13,38 +13,38 @@ from t2t_keras.transformer import Transformer
 
 
 class Ensemble:
-    """Averages the probabilities of its members, token by token.
+    """Averages the token probabilities of its models.
 
     Args:
-        models: One or more models with vocabularies of the same sizes.
+        models: One or more models with the same vocabulary sizes.
 
     Raises:
-        UserError: If there are none, or their vocabularies differ in size.
+        UserError: If there is no model, or the vocabulary sizes differ.
     """
 
     def __init__(self, models: Sequence[Transformer]) -> None:
         if not models:
-            raise UserError("An ensemble has at least one model. Received: none")
+            raise UserError("models must contain at least one model. Received: none")
         sizes = {
             (m.source_embedding.vocab_size, m.target_embedding.vocab_size)
             for m in models
         }
         if len(sizes) > 1:
             raise UserError(
-                "The models of an ensemble have one vocabulary. Received sizes: "
-                f"{sorted(sizes)}"
+                "The models of an ensemble must have the same vocabulary. Received: "
+                f"(source, target) vocabulary sizes {sorted(sizes)}"
             )
         self.models = list(models)
         self.vocab_size = models[0].target_embedding.vocab_size
 
     def start(self, source: tf.Tensor) -> Any:
-        """Encodes sentences.
+        """Encodes the sources and returns the initial cache.
 
         Args:
             source: `[batch, source]` int32 ids, 0 for padding.
 
         Returns:
-            What `step` calls its cache; the first axis of every tensor is the batch.
+            The cache for `step`; the first axis of every tensor is the batch.
         """
         return {
             "memory_mask": padding_mask(source),
@@ -58,19 +58,19 @@ class Ensemble:
         ancestors: tf.Tensor,
         cache: Any,
     ) -> tuple[tf.Tensor, Any]:
-        """Scores what follows the tokens given last.
+        """Predicts the next token.
 
         Args:
-            previous: `[batch, beam]` int32, those tokens.
-            position: Scalar int32, their position in the outputs: the same for all
-                beams.
-            ancestors: `[batch, beam, (position + 1) * beam]` bool, which cached
-                positions, these included, each beam descends from.
-            cache: What `start` or the last call returned.
+            previous: `[batch, beam]` int32, the last token of each beam.
+            position: Scalar int32, the position of these tokens in the outputs, the
+                same for all beams.
+            ancestors: `[batch, beam, (position + 1) * beam]` bool, the cached positions
+                that each beam descends from, including the given tokens.
+            cache: The cache that `start` or the previous call returned.
 
         Returns:
-            `[batch, beam, vocab_size]` float32, logarithms of what is proportional to
-            the probabilities, and the cache with these positions appended.
+            The logits, `[batch, beam, vocab_size]` float32, and the cache with these
+            positions appended.
         """
         positions = tf.fill([previous.shape[1]], position)
         logits, caches = [], []
@@ -89,18 +89,18 @@ class Ensemble:
 
 
 def mean_probability(logits: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the logarithm of several models' mean probability.
+    """Returns the logarithm of the models' mean probability.
 
-    Padding and start are no output, whatever a model scores them: they have none.
+    The padding and start tokens are blocked.
 
     Args:
-        logits: Of each model `[..., vocab_size]` float32.
+        logits: The logits of each model, `[..., vocab_size]` float32.
 
     Returns:
-        Likewise, not normalized if there is one model.
+        `[..., vocab_size]` float32, not normalized if there is only one model.
     """
-    no_output = no_padding_or_start(logits[0].shape[-1])
+    blocked = no_padding_or_start(logits[0].shape[-1])
     if len(logits) == 1:
-        return logits[0] + no_output
-    log_probs = tf.stack([tf.nn.log_softmax(one + no_output) for one in logits])
+        return logits[0] + blocked
+    log_probs = tf.stack([tf.nn.log_softmax(one + blocked) for one in logits])
     return tf.reduce_logsumexp(log_probs, axis=0) - math.log(len(logits))

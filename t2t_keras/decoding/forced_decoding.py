@@ -1,4 +1,4 @@
-"""How likely given translations are, and what each of their words comes from."""
+"""Scores and word alignments of given translations, by teacher forcing."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,12 @@ from t2t_keras.special_tokens import BOS_ID
 
 
 class TokenScores(NamedTuple):
-    """What `score_tokens` returns.
+    """The result of `score_tokens`.
 
     Attributes:
-        log_probs: `[batch, target]` float32, of each target token given those before.
-        attention: `[batch, target, source]` float32, what each target token attends to.
+        log_probs: `[batch, target]` float32, the log-probability of each target token
+            given the tokens before it.
+        attention: `[batch, target, source]` float32, attention weights.
     """
 
     log_probs: tf.Tensor
@@ -24,15 +25,16 @@ class TokenScores(NamedTuple):
 def score_tokens(
     ensemble: Ensemble, source: tf.Tensor, target: tf.Tensor
 ) -> TokenScores:
-    """Scores given translations, all positions at once.
+    """Scores given translations in one forward pass.
 
-    Attention is that of the last layer but one (Garg et al., 2019), the mean of its
-    heads and of the models: the layer whose heads follow words best.
+    The attention is that of the second-to-last decoder layer, which aligns words best
+    (Garg et al., 2019), averaged over heads and models.
 
     Args:
         ensemble: The models.
-        source: `[batch, source]` int32 ids, each row ended and padded.
-        target: `[batch, target]` int32 ids, likewise, without start.
+        source: `[batch, source]` int32 ids with the end token and padding.
+        target: `[batch, target]` int32 ids with the end token and padding, without
+            the start token.
     """
     shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS_ID)
     logits, attention = [], []
@@ -54,15 +56,15 @@ def score_tokens(
 def align_words(
     attention: np.ndarray, source_words: list[int], target_words: list[int]
 ) -> list[tuple[int, int]]:
-    """Finds for each target word the source word that it attends to most.
+    """Aligns each target word with the source word that it attends to most.
 
     Args:
-        attention: `[target, source]`, of tokens, ends left out.
-        source_words: For each source token the number of its word.
-        target_words: Likewise for the target.
+        attention: `[target, source]` attention weights of tokens, without end tokens.
+        source_words: The index of the word of each source token.
+        target_words: The index of the word of each target token.
 
     Returns:
-        Pairs of a source and a target word, numbered from 0, in target order.
+        Pairs of source and target word indices, in target order.
     """
     if not source_words or not target_words:
         return []
@@ -70,4 +72,4 @@ def align_words(
     np.add.at(
         sums, (np.array(target_words)[:, None], np.array(source_words)), attention
     )
-    return [(int(row.argmax()), number) for number, row in enumerate(sums)]
+    return [(int(row.argmax()), index) for index, row in enumerate(sums)]

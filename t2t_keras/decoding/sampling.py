@@ -1,4 +1,4 @@
-"""Drawing tokens at random, the same for a sentence whatever its batch."""
+"""Random sampling of tokens, independent of the other sentences of the batch."""
 
 import tensorflow as tf
 
@@ -7,24 +7,24 @@ from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.options import SearchOptions
 
 
-def draw(
+def sample(
     logits: tf.Tensor, step: tf.Tensor, row_seeds: tf.Tensor, options: SearchOptions
 ) -> tf.Tensor:
-    """Draws a token for each beam.
+    """Samples a token for each beam with the Gumbel-max trick.
 
-    The most probable token under logits disturbed by Gumbel noise is a draw from their
-    softmax. The noise is a function of (seed, sentence, beam, step, token) alone.
+    The argmax of logits plus Gumbel noise is a sample from their softmax. The noise is
+    a function of seed, sentence, beam, step and token only.
 
     Args:
         logits: `[rows, beam, vocab_size]` float32.
-        step: Scalar int32.
-        row_seeds: `[rows]` int32, a number for each sentence.
-        options: Temperature, top_k, top_p and seed.
+        step: Scalar int32, the count of tokens of each beam.
+        row_seeds: `[rows]` int32, the random seed of each sentence.
+        options: Search options: temperature, top_k, top_p and sample_seed.
 
     Returns:
         `[rows, beam]` int32.
     """
-    logits = _likeliest(logits / options.temperature, options.top_k, options.top_p)
+    logits = _filter_logits(logits / options.temperature, options.top_k, options.top_p)
     beam, vocab = logits.shape[1], tf.shape(logits)[2]
     seed = tf.constant(options.sample_seed % 2**32, tf.uint32)
     seed = _mix(tf.cast(row_seeds, tf.uint32), seed)
@@ -35,15 +35,15 @@ def draw(
 
 
 def gumbel(bits: tf.Tensor) -> tf.Tensor:
-    """Turns random bits into Gumbel noise, which is always finite.
+    """Converts random bits to Gumbel noise, which is always finite.
 
     Args:
-        bits: Any shape, uint32.
+        bits: uint32 of any shape.
 
     Returns:
-        float32 of that shape.
+        float32 of the same shape.
     """
-    # A float32 holds 24 bits: 23 of these and the half that keeps off 0 and 1.
+    # A float32 has 24 significant bits: 23 random ones, and 0.5 to avoid 0 and 1.
     bits = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))
     uniform = (tf.cast(bits, tf.float32) + 0.5) * 2.0**-23
     return -tf.math.log(-tf.math.log(uniform))
@@ -61,16 +61,16 @@ def _mix(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return x ^ tf.bitwise.right_shift(x, constant(16))
 
 
-def _likeliest(logits: tf.Tensor, top_k: int, top_p: float) -> tf.Tensor:
-    """Masks all but the most probable tokens; always keeps the first one."""
+def _filter_logits(logits: tf.Tensor, top_k: int, top_p: float) -> tf.Tensor:
+    """Masks tokens outside of top_k and top_p; never masks the most probable one."""
     if top_k:
-        greatest, _ = top_k_module.top_k(logits, min(top_k, logits.shape[-1]))
-        logits = tf.where(logits < greatest[..., -1:], IMPOSSIBLE, logits)
+        largest, _ = top_k_module.top_k(logits, min(top_k, logits.shape[-1]))
+        logits = tf.where(logits < largest[..., -1:], IMPOSSIBLE, logits)
     if top_p < 1:
         descending = tf.sort(logits, direction="DESCENDING")
-        before = tf.cumsum(tf.nn.softmax(descending), axis=-1, exclusive=True)
-        # The smallest set whose probability reaches top_p.
-        number = tf.reduce_sum(tf.cast(before < top_p, tf.int32), axis=-1)
-        least = tf.gather(descending, number - 1, batch_dims=2)
-        logits = tf.where(logits < least[..., tf.newaxis], IMPOSSIBLE, logits)
+        mass_before = tf.cumsum(tf.nn.softmax(descending), axis=-1, exclusive=True)
+        # The smallest set of tokens whose total probability reaches top_p.
+        count = tf.reduce_sum(tf.cast(mass_before < top_p, tf.int32), axis=-1)
+        threshold = tf.gather(descending, count - 1, batch_dims=2)
+        logits = tf.where(logits < threshold[..., tf.newaxis], IMPOSSIBLE, logits)
     return logits

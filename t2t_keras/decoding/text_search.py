@@ -1,4 +1,4 @@
-"""From text to translations inside the graph: what Python and an export share."""
+"""Translation of text inside the graph, shared by `Translator` and exports."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,15 +27,15 @@ from t2t_keras.special_tokens import PAD_ID
 from t2t_keras.transformer import Transformer
 
 NO_HYPOTHESIS = IMPOSSIBLE / 1000
-"""Scores below it are those of no hypothesis: a beam fills up with impossible ones."""
+"""Lower scores mark entries without a hypothesis, with which the beam is filled up."""
 
 
 class Sentences(NamedTuple):
     """Tokenized text.
 
     Attributes:
-        ids: `[batch, (tokens)]` int32, without end, cut to the greatest length; none
-            for what is not to be translated.
+        ids: `[batch, (tokens)]` int32 without the end token, truncated to the maximum
+            length; no ids for text that cannot be translated.
         status: `[batch]` strings: `OK`, `EMPTY`, `TOO_LONG` or `INVALID`.
     """
 
@@ -44,41 +44,41 @@ class Sentences(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Tokenized sentences and their translations, which are to be scored.
+    """Tokenized sentences with given translations to score.
 
     Attributes:
-        source: `[batch, (tokens)]` int32, as of `Sentences`.
-        target: Likewise.
-        scored: `[batch]` int32, how many target tokens are scored: all and the end;
-            without the end where the translation was cut; none where either side is no
-            UTF-8, or both are empty.
-        status: `[batch]` strings: `OK`; `EMPTY` if both sides are; `TOO_LONG` if either
-            was cut; `INVALID`.
+        source: `[batch, (tokens)]` int32, see `Sentences.ids`.
+        target: `[batch, (tokens)]` int32, see `Sentences.ids`.
+        num_scored: `[batch]` int32, the number of target tokens to score: all tokens
+            and the end token; without the end token if the translation is truncated;
+            0 if a side is not valid UTF-8 or both sides are empty.
+        status: `[batch]` strings: `OK`, `EMPTY` (both sides are empty), `TOO_LONG` (a
+            side is truncated) or `INVALID`.
     """
 
     source: tf.RaggedTensor
     target: tf.RaggedTensor
-    scored: tf.Tensor
+    num_scored: tf.Tensor
     status: tf.Tensor
 
 
-def is_searched(status: tf.Tensor) -> tf.Tensor:
-    """Returns which sentences to translate."""
+def is_translatable(status: tf.Tensor) -> tf.Tensor:
+    """Returns which sentences can be translated, by their status."""
     return (status == OK) | (status == TOO_LONG)
 
 
 class TextSearch:
-    """The steps of translating text. All of them run eagerly and in a `tf.function`.
+    """The steps of translating text, which run eagerly and in a `tf.function`.
 
     Args:
-        models: The models, an ensemble if there are several.
+        models: One model, or several as an ensemble.
         tokenizers: The tokenizers that they were trained with.
-        options: How to search.
-        max_input_tokens: A longer sentence, translation or prefix is cut after this
-            many tokens.
+        options: Search options.
+        max_input_tokens: Maximum number of tokens of a sentence, given translation or
+            prefix; longer ones are truncated.
 
     Raises:
-        UserError: If no output can be as long as `options` ask for.
+        UserError: If `options.min_length` exceeds the maximum length of an output.
     """
 
     def __init__(
@@ -95,53 +95,55 @@ class TextSearch:
         longest = max_input_tokens + options.max_extra_length
         if options.min_length > longest:
             raise UserError(
-                f"min_length is at most max_input_tokens ({max_input_tokens:,}) and "
-                f"max_extra_length ({options.max_extra_length:,}) together, which is "
-                f"the greatest length of an output. Received: {options.min_length:,}"
+                "min_length must be at most max_input_tokens + max_extra_length = "
+                f"{longest:,}, the maximum length of an output. Received: "
+                f"min_length={options.min_length}, "
+                f"max_input_tokens={max_input_tokens}, "
+                f"max_extra_length={options.max_extra_length}"
             )
 
-    def read(self, text: tf.Tensor) -> Sentences:
-        """Tokenizes sentences to translate.
+    def tokenize(self, text: tf.Tensor) -> Sentences:
+        """Tokenizes source sentences.
 
         Args:
             text: `[batch]` strings.
         """
-        return self._read(self.tokenizers.source, text)
+        return self._tokenize(self.tokenizers.source, text)
 
-    def read_translations(self, text: tf.Tensor) -> Sentences:
-        """Tokenizes translations, or what translations begin with.
+    def tokenize_targets(self, text: tf.Tensor) -> Sentences:
+        """Tokenizes given translations or prefixes.
 
         Args:
             text: `[batch]` strings.
         """
-        return self._read(self.tokenizers.target, text)
+        return self._tokenize(self.tokenizers.target, text)
 
-    def _read(self, tokenizer: Tokenizer, text: tf.Tensor) -> Sentences:
+    def _tokenize(self, tokenizer: Tokenizer, text: tf.Tensor) -> Sentences:
         replaced = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
         is_valid = replaced == text
         ids = tokenizer.tokenize(tf.where(is_valid, text, ""))
-        ids, status = self.limit(tf.cast(ids, tf.int32))
+        ids, status = self.truncate(tf.cast(ids, tf.int32))
         return Sentences(ids, tf.where(is_valid, status, INVALID))
 
-    def with_prefix(self, status: tf.Tensor, prefix_status: tf.Tensor) -> tf.Tensor:
-        """Returns the status of sentences with what their translations begin with.
+    def combine_status(self, status: tf.Tensor, prefix_status: tf.Tensor) -> tf.Tensor:
+        """Returns the status of sentences with forced prefixes.
 
         Args:
-            status: `[batch]` strings, theirs.
-            prefix_status: `[batch]` strings, that of the prefixes.
+            status: `[batch]` strings, the status of the sentences.
+            prefix_status: `[batch]` strings, the status of the prefixes.
         """
-        is_cut = (status == OK) & (prefix_status == TOO_LONG)
-        status = tf.where(is_cut, TOO_LONG, status)
+        is_truncated = (status == OK) & (prefix_status == TOO_LONG)
+        status = tf.where(is_truncated, TOO_LONG, status)
         return tf.where(prefix_status == INVALID, INVALID, status)
 
-    def read_pairs(self, text: tf.Tensor, translations: tf.Tensor) -> Pairs:
-        """Tokenizes sentences and their translations.
+    def tokenize_pairs(self, text: tf.Tensor, translations: tf.Tensor) -> Pairs:
+        """Tokenizes sentences and given translations.
 
         Args:
             text: `[batch]` strings.
-            translations: Likewise.
+            translations: `[batch]` strings.
         """
-        source, target = self.read(text), self.read_translations(translations)
+        source, target = self.tokenize(text), self.tokenize_targets(translations)
 
         def either(status: str) -> tf.Tensor:
             return (source.status == status) | (target.status == status)
@@ -151,15 +153,15 @@ class TextSearch:
         status = tf.where(either(TOO_LONG), TOO_LONG, status)
         status = tf.where(either(INVALID), INVALID, status)
         is_whole = tf.cast(target.status != TOO_LONG, tf.int32)
-        scored = tf.cast(target.ids.row_lengths(), tf.int32) + is_whole
-        scored = tf.where(is_searched(status), scored, 0)
-        return Pairs(source.ids, target.ids, scored, status)
+        num_scored = tf.cast(target.ids.row_lengths(), tf.int32) + is_whole
+        num_scored = tf.where(is_translatable(status), num_scored, 0)
+        return Pairs(source.ids, target.ids, num_scored, status)
 
-    def limit(self, ids: tf.RaggedTensor) -> Sentences:
-        """Cuts what is too long.
+    def truncate(self, ids: tf.RaggedTensor) -> Sentences:
+        """Truncates sentences to the maximum length.
 
         Args:
-            ids: `[batch, (tokens)]` int32, without end.
+            ids: `[batch, (tokens)]` int32, without the end token.
         """
         length = ids.row_lengths()
         status = tf.where(length > self.max_input_tokens, TOO_LONG, OK)
@@ -173,13 +175,14 @@ class TextSearch:
         row_seeds: tf.Tensor,
         with_token_scores: bool = False,
     ) -> Hypotheses:
-        """Searches for translations; for use inside a `tf.function`.
+        """Searches for translations inside a `tf.function`.
 
         Args:
-            ids: `[rows, (tokens)]` int32, without end.
-            prefix: `[rows, (tokens)]` int32, what the translations begin with.
-            row_seeds: `[rows]` int32, what random draws depend on.
-            with_token_scores: As of `search`. Default False.
+            ids: `[rows, (tokens)]` int32, without the end token.
+            prefix: `[rows, (tokens)]` int32, the forced prefixes.
+            row_seeds: `[rows]` int32, the random seed of each sentence for sampling.
+            with_token_scores: Whether to return the log-probability of each token.
+                Default False.
         """
         return search(
             self.ensemble,
@@ -190,26 +193,26 @@ class TextSearch:
             with_token_scores,
         )
 
-    def outcome(self, status: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+    def status_after_search(self, status: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
         """Returns the status of sentences after the search.
 
         Args:
-            status: `[rows]` strings, as of `read`.
-            scores: `[rows, n]` float32, as of `search`.
+            status: `[rows]` strings, the status before the search.
+            scores: `[rows, n]` float32, the scores of the hypotheses.
 
         Returns:
-            `[rows]` strings: the same, but `MODEL_ERROR` or `NOT_FOUND` where there is
-            no translation.
+            `[rows]` strings: `MODEL_ERROR` or `NOT_FOUND` where there is no
+            translation, otherwise the status before the search.
         """
         best = scores[:, 0]
         status = tf.where(best > NO_HYPOTHESIS, status, NOT_FOUND)
         return tf.where(tf.math.is_nan(best), MODEL_ERROR, status)
 
-    def texts(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns the best hypotheses into text.
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Detokenizes the `n_best` best hypotheses.
 
         Args:
-            ids: `[rows, beam, length]` int32, as of `search`.
+            ids: `[rows, beam, length]` int32, the ids of the hypotheses.
 
         Returns:
             `[rows, n_best]` strings.
@@ -223,11 +226,11 @@ class TextSearch:
         return tf.reshape(texts, [-1, n_best])
 
     def score(self, source: tf.RaggedTensor, target: tf.RaggedTensor) -> TokenScores:
-        """Scores given translations; for use inside a `tf.function`.
+        """Scores given translations inside a `tf.function`.
 
         Args:
-            source: `[rows, (tokens)]` int32, without end.
-            target: `[rows, (tokens)]` int32, likewise.
+            source: `[rows, (tokens)]` int32, without the end token.
+            target: `[rows, (tokens)]` int32, without the end token.
         """
         return score_tokens(
             self.ensemble,
@@ -235,19 +238,20 @@ class TextSearch:
             append_eos(target).to_tensor(),
         )
 
-    def scored_outcome(
-        self, status: tf.Tensor, scored: tf.Tensor, log_probs: tf.Tensor
+    def status_after_scoring(
+        self, status: tf.Tensor, num_scored: tf.Tensor, log_probs: tf.Tensor
     ) -> tf.Tensor:
         """Returns the status of pairs after scoring.
 
         Args:
-            status: `[rows]` strings, as of `read_pairs`.
-            scored: `[rows]` int32, likewise.
-            log_probs: `[rows, target]` float32, as of `score`.
+            status: `[rows]` strings, the status of the pairs.
+            num_scored: `[rows]` int32, the number of scored tokens.
+            log_probs: `[rows, target]` float32, the log-probabilities of the tokens.
 
         Returns:
-            `[rows]` strings: the same, but `MODEL_ERROR` where scores are not finite.
+            `[rows]` strings: `MODEL_ERROR` where a score is not finite, otherwise the
+            status before scoring.
         """
-        is_scored = tf.sequence_mask(scored, tf.shape(log_probs)[1])
+        is_scored = tf.sequence_mask(num_scored, tf.shape(log_probs)[1])
         is_finite = tf.math.is_finite(log_probs) | ~is_scored
         return tf.where(tf.reduce_all(is_finite, axis=1), status, MODEL_ERROR)

@@ -1,4 +1,4 @@
-"""Translations looked at token by token."""
+"""Token-level details of translations: tokens, their scores and word alignment."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from t2t_keras.decoding.translation_status import OK
 
 
 class Details(NamedTuple):
-    """A translation, token by token.
+    """Token-level details of a translation.
 
     Attributes:
-        tokens: The text of its tokens.
-        token_scores: The log-probability of each, the end's last; without an end, if
-            the translation was cut before it.
-        alignment: For each of its words the word of the source that it comes from:
-            pairs of source and target, numbered from 0.
+        tokens: The tokens as text.
+        token_scores: The log-probability of each token and of the end token. A
+            truncated translation has no score of the end token.
+        alignment: Pairs of source and target word indices: the source word that each
+            target word is aligned with.
     """
 
     tokens: list[str]
@@ -26,12 +26,12 @@ class Details(NamedTuple):
     alignment: list[tuple[int, int]]
 
 
-class Scored(NamedTuple):
-    """A given translation and how likely it is.
+class ScoredTranslation(NamedTuple):
+    """The score of a given translation.
 
     Attributes:
-        details: Of what was scored; nothing if nothing was.
-        status: As of `status`.
+        details: The details of the scored tokens; empty if none was scored.
+        status: One of the values in `translation_status`.
     """
 
     details: Details = Details([], [], [])
@@ -39,10 +39,10 @@ class Scored(NamedTuple):
 
 
 class DetailReader:
-    """Makes details of the ids and numbers of one translation after another.
+    """Converts ids, scores and attention of translations to `Details`.
 
     Args:
-        tokenizers: Those that the ids are of.
+        tokenizers: The tokenizers of the ids.
     """
 
     def __init__(self, tokenizers: TokenizerPair) -> None:
@@ -60,17 +60,17 @@ class DetailReader:
         """Returns the details of a translation.
 
         Args:
-            source: Ids of its source, without end.
-            target: Its ids, without end.
-            token_scores: float32, as of `Details`.
-            attention: `[target, source]` and more, of tokens: what lies behind is that
-                of ends and padding.
+            source: Source ids without the end token.
+            target: Target ids without the end token.
+            token_scores: float32, see `Details`.
+            attention: Attention weights of tokens, at least `[target, source]`; the
+                remaining rows and columns belong to end tokens and padding.
         """
-        heard = [self._source_pieces[i] for i in source]
-        said = [self._target_pieces[i] for i in target]
+        source_tokens = [self._source_pieces[i] for i in source]
+        target_tokens = [self._target_pieces[i] for i in target]
         alignment = align_words(
-            attention[: len(said), : len(heard)],
-            self._tokenizers.source.words(heard),
-            self._tokenizers.target.words(said),
+            attention[: len(target_tokens), : len(source_tokens)],
+            self._tokenizers.source.words(source_tokens),
+            self._tokenizers.target.words(target_tokens),
         )
-        return Details(said, token_scores.tolist(), alignment)
+        return Details(target_tokens, token_scores.tolist(), alignment)

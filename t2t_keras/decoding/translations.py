@@ -1,4 +1,4 @@
-"""What a search has found, outside the graph."""
+"""Hypotheses as Python objects, read from the tensors of a search."""
 
 from typing import NamedTuple
 
@@ -10,13 +10,13 @@ from t2t_keras.special_tokens import PAD_ID
 
 
 class Translation(NamedTuple):
-    """One hypothesis for one sentence.
+    """A translation of a sentence.
 
     Attributes:
-        text: The translation; empty where there is none.
-        score: Log-probability over length penalty; None where nothing was searched
-            for or found, as no score was computed.
-        status: A word of `status`.
+        text: The translation; empty if there is none.
+        score: Log-probability divided by the length penalty; None if there is no
+            translation.
+        status: One of the values in `translation_status`.
     """
 
     text: str
@@ -24,13 +24,13 @@ class Translation(NamedTuple):
     status: str = "ok"
 
 
-class Found(NamedTuple):
-    """A translation, and what it is made of.
+class Hypothesis(NamedTuple):
+    """A translation with its tokens.
 
     Attributes:
         translation: The translation.
         ids: `[length]` int32, its tokens.
-        token_scores: `[length]` or `[length + 1]` float32, as of `Details`.
+        token_scores: `[length]` or `[length + 1]` float32, see `Details`.
     """
 
     translation: Translation
@@ -39,18 +39,18 @@ class Found(NamedTuple):
 
 
 def read_hypotheses(
-    found: Hypotheses, texts: np.ndarray, outcomes: np.ndarray
-) -> list[list[Found]]:
+    found: Hypotheses, texts: np.ndarray, statuses: np.ndarray
+) -> list[list[Hypothesis]]:
     """Reads the hypotheses of a batch.
 
     Args:
-        found: What a search returned.
-        texts: `[rows, n_best]` strings, of the best of them.
-        outcomes: `[rows]` strings, as of `TextSearch.outcome`.
+        found: The result of the search.
+        texts: `[rows, n_best]` strings, the text of the best hypotheses.
+        statuses: `[rows]` strings, from `TextSearch.status_after_search`.
 
     Returns:
-        Those of each row, at most `n_best`; where there are none, an empty translation
-        whose status says why.
+        At most `n_best` hypotheses for each row. A row without hypotheses has one empty
+        translation with its status.
     """
     n_best = texts.shape[1]
     scores, ids = (x[:, :n_best].numpy() for x in (found.scores, found.ids))
@@ -58,16 +58,16 @@ def read_hypotheses(
     if found.token_scores is not None:
         token_scores = found.token_scores[:, :n_best].numpy()
     rows = []
-    for outcome, *row in zip(outcomes, texts, scores, ids, token_scores, strict=True):
-        status = outcome.decode()
+    for status, *row in zip(statuses, texts, scores, ids, token_scores, strict=True):
+        status = status.decode()
         hypotheses = [
-            Found(
+            Hypothesis(
                 Translation(text.decode("utf-8", "replace"), float(score), status),
                 tokens[tokens != PAD_ID],
-                each[~np.isnan(each)],
+                log_probs[~np.isnan(log_probs)],
             )
-            for text, score, tokens, each in zip(*row, strict=True)
+            for text, score, tokens, log_probs in zip(*row, strict=True)
             if score > NO_HYPOTHESIS
         ]
-        rows.append(hypotheses or [Found(Translation("", None, status))])
+        rows.append(hypotheses or [Hypothesis(Translation("", None, status))])
     return rows

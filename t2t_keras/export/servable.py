@@ -15,7 +15,7 @@ from t2t_keras.decoding.text_search import (
     NO_HYPOTHESIS,
     Sentences,
     TextSearch,
-    is_searched,
+    is_translatable,
 )
 from t2t_keras.errors import UserError
 from t2t_keras.export.row_independence import mark_rows_independent
@@ -150,12 +150,12 @@ class TranslationServable:
         return tf.function(run, input_signature=inputs, autograph=False)
 
     def _translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        sentences = self._best.read(text)
+        sentences = self._best.tokenize(text)
         texts, _, scores, status = self._search(self._best, sentences, _seeds(text))
         return {"translation": texts[:, 0], "score": scores[:, 0], "status": status}
 
     def _translate_n_best(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        sentences = self._all.read(text)
+        sentences = self._all.tokenize(text)
         texts, _, scores, status = self._search(self._all, sentences, _seeds(text))
         return {"translations": texts, "scores": scores, "status": status}
 
@@ -163,7 +163,9 @@ class TranslationServable:
         size = self._best.ensemble.models[0].source_embedding.vocab_size
         is_valid = tf.reduce_all((source_ids >= 0) & (source_ids < size), axis=1)
         valid = tf.where(is_valid[:, tf.newaxis], source_ids, PAD_ID)
-        sentences = self._best.limit(tf.RaggedTensor.from_tensor(valid, padding=PAD_ID))
+        sentences = self._best.truncate(
+            tf.RaggedTensor.from_tensor(valid, padding=PAD_ID)
+        )
         seeds = _seeds(tf.strings.reduce_join(tf.as_string(valid), 1, separator=" "))
         _, ids, scores, status = self._search(self._best, sentences, seeds)
         status = tf.where(is_valid, status, INVALID_IDS)
@@ -179,15 +181,17 @@ class TranslationServable:
             scores and `[batch]` statuses. Rows that are not translated have empty
             texts, and ids and scores of 0.
         """
-        searched = is_searched(sentences.status)
+        searched = is_translatable(sentences.status)
         place = tf.where(searched)[:, 0]
         ids = tf.gather(sentences.ids, place)
         found = text_search.search(ids, ids[:, :0], tf.gather(seeds, place))
-        outcome = text_search.outcome(tf.gather(sentences.status, place), found.scores)
+        outcome = text_search.status_after_search(
+            tf.gather(sentences.status, place), found.scores
+        )
         scores = found.scores[:, : text_search.options.n_best]
-        texts = text_search.texts(found.ids)
+        texts = text_search.detokenize(found.ids)
         texts = tf.where(scores > NO_HYPOTHESIS, texts, "")
-        scores = tf.where(is_searched(outcome)[:, tf.newaxis], scores, 0.0)
+        scores = tf.where(is_translatable(outcome)[:, tf.newaxis], scores, 0.0)
         # Rows without a sentence get the padding row that follows the last result.
         row = tf.cumsum(tf.cast(searched, tf.int32)) - 1
         row = tf.where(searched, row, tf.shape(place)[0])
@@ -201,10 +205,10 @@ class TranslationServable:
 
     def _align(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
         text_search, tokenizers = self._best, self._best.tokenizers
-        source, target, scored, status = text_search.read_pairs(text, translation)
+        source, target, scored, status = text_search.tokenize_pairs(text, translation)
         log_probs, attention = text_search.score(source, target)
-        status = text_search.scored_outcome(status, scored, log_probs)
-        is_scored = is_searched(status)
+        status = text_search.status_after_scoring(status, scored, log_probs)
+        is_scored = is_translatable(status)
         # Positions after a row's EOS are padding.
         scored = tf.sequence_mask(
             tf.where(is_scored, scored, 0), tf.shape(log_probs)[1]

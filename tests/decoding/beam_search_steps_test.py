@@ -1,4 +1,4 @@
-"""The steps of a search, one by one, on numbers worked by hand."""
+"""Each step of the search against hand-computed numbers."""
 
 import math
 import sys
@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.decoding.beam_search_state import Found, Scored, State
+from t2t_keras.decoding.beam_search_state import BatchResults, Predictions, State
 from t2t_keras.decoding.beam_search_steps import (
-    choose_at_random,
-    choose_best,
-    constrain,
-    extend,
+    apply_constraints,
+    collect_results,
+    extend_tokens,
     is_unfinished,
-    keep_finished,
-    keep_unfinished,
-    length_limits,
-    record,
-    results_of,
+    max_output_lengths,
+    sample_candidates,
+    select_best,
+    update_beams,
+    update_finished,
+    write_results,
 )
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.options import SearchOptions
@@ -27,48 +27,56 @@ from t2t_keras.decoding.token_history import IDS, LOG_PROBS
 STEP = tf.constant(2)
 
 
-def state(log_probs, tokens, done_scores=None, done_tokens=None, limit=9, row=None):
+def state(
+    log_probs, tokens, finished_scores=None, finished_tokens=None, limit=9, row=None
+):
     """Returns a state after two steps; `tokens` is `[rows, beam, 2]`."""
     rows, beam = np.shape(log_probs)
-    if done_scores is None:
-        done_scores = np.full([rows, beam], IMPOSSIBLE)
-        done_tokens = np.zeros([rows, beam, 2])
+    if finished_scores is None:
+        finished_scores = np.full([rows, beam], IMPOSSIBLE)
+        finished_tokens = np.zeros([rows, beam, 2])
     return State(
-        row=tf.constant(range(rows) if row is None else row),
+        batch_index=tf.constant(range(rows) if row is None else row),
         seed=tf.range(rows),
-        limit=tf.fill([rows], limit),
+        max_length=tf.fill([rows], limit),
         prefix=tf.zeros([rows, 0], tf.int32),
         cache=tf.zeros([rows]),
         ancestors=tf.cast(np.tile(np.eye(beam, dtype=bool), [rows, 1, 2]), tf.bool),
         tokens={IDS: tf.constant(tokens, tf.int32)},
         log_probs=tf.constant(log_probs, tf.float32),
-        done_tokens={IDS: tf.constant(done_tokens, tf.int32)},
-        done_scores=tf.constant(done_scores, tf.float32),
+        finished_tokens={IDS: tf.constant(finished_tokens, tf.int32)},
+        finished_scores=tf.constant(finished_scores, tf.float32),
     )
 
 
-def scored(probabilities):
-    """Returns what models say that give these probabilities, `[rows, beam, vocab]`."""
+def predictions_of(probabilities):
+    """Returns predictions with the given probabilities, `[rows, beam, vocab]`."""
     probabilities = np.asarray(probabilities, np.float32)
     rows, beam, _ = probabilities.shape
     logits = tf.math.log(probabilities) + 3.0
     log_sum = tf.reduce_logsumexp(logits, axis=2, keepdims=True)
     ancestors = np.tile(np.eye(beam, dtype=bool), [rows, 1, 3])
-    return Scored(logits, log_sum, tf.ones([rows]), tf.constant(ancestors))
+    return Predictions(logits, log_sum, tf.ones([rows]), tf.constant(ancestors))
 
 
 # Two beams over the vocabulary: padding, start, end, and three words.
 STATE = state([[math.log(0.5), math.log(0.3)]], [[[3, 4], [5, 3]]])
-SCORED = scored([[[1e-9, 1e-9, 0.1, 0.6, 0.2, 0.1], [1e-9, 1e-9, 0.7, 0.1, 0.1, 0.1]]])
+PREDICTIONS = predictions_of(
+    [[[1e-9, 1e-9, 0.1, 0.6, 0.2, 0.1], [1e-9, 1e-9, 0.7, 0.1, 0.1, 0.1]]]
+)
 BEAMS = SearchOptions(2, length_penalty=0.0)
 
 
-def test_limits_are_source_lengths_plus_extra_within_other_bounds():
+def test_max_output_lengths_respect_all_length_options():
     source = tf.constant([[5, 2, 0, 0], [5, 6, 7, 2]])
     no_prefix = tf.zeros([2, 0], tf.int32)
 
     def limits(prefix=no_prefix, **options):
-        return length_limits(source, prefix, SearchOptions(**options)).numpy().tolist()
+        return (
+            max_output_lengths(source, prefix, SearchOptions(**options))
+            .numpy()
+            .tolist()
+        )
 
     assert limits(max_extra_length=3) == [5, 7]
     assert limits(max_extra_length=3, max_output_tokens=6) == [5, 6]
@@ -77,78 +85,82 @@ def test_limits_are_source_lengths_plus_extra_within_other_bounds():
     assert limits(prefix, max_extra_length=3) == [7, 7]
 
 
-def test_best_candidates_of_all_beams_come_in_order():
-    choice = choose_best(SCORED, STEP, STATE, BEAMS)
-    np.testing.assert_array_equal(choice.parents, [[0, 1, 0, 0]])
-    np.testing.assert_array_equal(choice.tokens, [[3, 2, 4, 2]])
-    np.testing.assert_allclose(np.exp(choice.log_probs), [[0.3, 0.21, 0.1, 0.05]], 1e-5)
+def test_select_best_sorts_candidates_of_all_beams():
+    candidates = select_best(PREDICTIONS, STEP, STATE, BEAMS)
+    np.testing.assert_array_equal(candidates.parents, [[0, 1, 0, 0]])
+    np.testing.assert_array_equal(candidates.tokens, [[3, 2, 4, 2]])
+    np.testing.assert_allclose(
+        np.exp(candidates.log_probs), [[0.3, 0.21, 0.1, 0.05]], 1e-5
+    )
 
 
-def test_broken_rows_offer_no_candidate():
-    broken = SCORED._replace(log_sum=tf.fill([1, 2, 1], math.nan))
-    choice = choose_best(broken, STEP, STATE, BEAMS)
-    assert (choice.log_probs.numpy() < IMPOSSIBLE / 2).all()
-    after = keep_unfinished(STATE, broken, choice, extend(STATE, choice), BEAMS)
+def test_non_finite_predictions_give_no_candidates():
+    broken = PREDICTIONS._replace(log_sum=tf.fill([1, 2, 1], math.nan))
+    candidates = select_best(broken, STEP, STATE, BEAMS)
+    assert (candidates.log_probs.numpy() < IMPOSSIBLE / 2).all()
+    after = update_beams(
+        STATE, broken, candidates, extend_tokens(STATE, candidates), BEAMS
+    )
     assert np.isnan(after.log_probs).all()
 
 
-def test_draws_stay_in_their_beam():
+def test_samples_stay_in_their_beam():
     options = SearchOptions(2, sample=True, top_k=1)
-    choice = choose_at_random(SCORED, STEP, STATE, options)
-    np.testing.assert_array_equal(choice.parents, [[0, 1]])
-    np.testing.assert_array_equal(choice.tokens, [[3, 2]])
-    np.testing.assert_allclose(np.exp(choice.log_probs), [[0.3, 0.21]], 1e-5)
+    candidates = sample_candidates(PREDICTIONS, STEP, STATE, options)
+    np.testing.assert_array_equal(candidates.parents, [[0, 1]])
+    np.testing.assert_array_equal(candidates.tokens, [[3, 2]])
+    np.testing.assert_allclose(np.exp(candidates.log_probs), [[0.3, 0.21]], 1e-5)
 
 
-def test_constraints_are_applied_together():
+def test_constraints_combine():
     options = SearchOptions(2, min_length=3, no_repeat_ngram=2)
     repeats = state([[0.0, 0.0]], [[[3, 3], [5, 3]]])
-    logits = constrain(SCORED.logits, STEP, repeats, options).numpy()
+    logits = apply_constraints(PREDICTIONS.logits, STEP, repeats, options).numpy()
     impossible = logits < IMPOSSIBLE / 2
-    # No end yet; after 3 3 another 3 would repeat the bigram 3 3.
+    # The end token is blocked; after 3 3, another 3 would repeat the bigram 3 3.
     np.testing.assert_array_equal(impossible[0, :, 2], [True, True])
     np.testing.assert_array_equal(impossible[0, :, 3], [True, False])
     assert impossible.sum() == 3
 
 
-CHOICE = choose_best(SCORED, STEP, STATE, BEAMS)
+CANDIDATES = select_best(PREDICTIONS, STEP, STATE, BEAMS)
 TOKENS = {IDS: tf.constant([[[3, 4, 3], [5, 3, 2], [3, 4, 4], [3, 4, 2]]])}
 
 
-def test_candidates_continue_the_tokens_of_their_parents():
-    np.testing.assert_array_equal(extend(STATE, CHOICE)[IDS], TOKENS[IDS])
+def test_extend_tokens_appends_to_the_parent_beam():
+    np.testing.assert_array_equal(extend_tokens(STATE, CANDIDATES)[IDS], TOKENS[IDS])
     zeros = tf.zeros([1, 2, 2])
     with_scores = STATE._replace(tokens={**STATE.tokens, LOG_PROBS: zeros})
-    scores = extend(with_scores, CHOICE)[LOG_PROBS][0, :, 2]
+    scores = extend_tokens(with_scores, CANDIDATES)[LOG_PROBS][0, :, 2]
     np.testing.assert_allclose(np.exp(scores), [0.6, 0.7, 0.2, 0.1], 1e-5)
 
 
-def test_only_ends_among_the_first_candidates_are_finished():
-    after = keep_finished(STEP, STATE, CHOICE, TOKENS, BEAMS)
-    # The end in the fourth place is not among the two that would be kept as beams.
-    np.testing.assert_allclose(np.exp(after.done_scores), [[0.21, 0.0]], 1e-5)
-    np.testing.assert_array_equal(after.done_tokens[IDS][0, 0], [5, 3, 2])
-    penalized = keep_finished(STEP, STATE, CHOICE, TOKENS, SearchOptions(2))
+def test_only_ends_among_first_beam_size_candidates_finish():
+    after = update_finished(STEP, STATE, CANDIDATES, TOKENS, BEAMS)
+    # The fourth candidate ends too, but only the first two count.
+    np.testing.assert_allclose(np.exp(after.finished_scores), [[0.21, 0.0]], 1e-5)
+    np.testing.assert_array_equal(after.finished_tokens[IDS][0, 0], [5, 3, 2])
+    penalized = update_finished(STEP, STATE, CANDIDATES, TOKENS, SearchOptions(2))
     expected = math.log(0.21) / (8 / 6) ** 0.6
-    assert float(penalized.done_scores[0, 0]) == pytest.approx(expected, rel=1e-5)
+    assert float(penalized.finished_scores[0, 0]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_better_finished_hypotheses_push_out_worse_ones():
+def test_better_finished_hypotheses_replace_worse_ones():
     before = STATE._replace(
-        done_scores=tf.constant([[-0.5, -3.0]]),
-        done_tokens={IDS: tf.constant([[[6, 2], [7, 2]]])},
+        finished_scores=tf.constant([[-0.5, -3.0]]),
+        finished_tokens={IDS: tf.constant([[[6, 2], [7, 2]]])},
     )
-    after = keep_finished(STEP, before, CHOICE, TOKENS, BEAMS)
-    np.testing.assert_array_equal(after.done_tokens[IDS], [[[6, 2, 0], [5, 3, 2]]])
+    after = update_finished(STEP, before, CANDIDATES, TOKENS, BEAMS)
+    np.testing.assert_array_equal(after.finished_tokens[IDS], [[[6, 2, 0], [5, 3, 2]]])
 
 
-def test_best_unfinished_candidates_are_the_next_beams():
-    after = keep_unfinished(STATE, SCORED, CHOICE, TOKENS, BEAMS)
+def test_best_unfinished_candidates_become_the_next_beams():
+    after = update_beams(STATE, PREDICTIONS, CANDIDATES, TOKENS, BEAMS)
     np.testing.assert_array_equal(after.tokens[IDS], [[[3, 4, 3], [3, 4, 4]]])
     np.testing.assert_allclose(np.exp(after.log_probs), [[0.3, 0.1]], 1e-5)
     # Both descend from the first beam.
     np.testing.assert_array_equal(after.ancestors, [[[1, 0, 1, 0, 1, 0]] * 2])
-    np.testing.assert_array_equal(after.cache, SCORED.cache)
+    np.testing.assert_array_equal(after.cache, PREDICTIONS.cache)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +169,7 @@ def test_best_unfinished_candidates_are_the_next_beams():
         (-1.0, [-2.0, -3.0], {}, True),
         (-2.5, [-2.0, -3.0], {}, False),
         (-2.5, [-2.0, -3.0], {"n_best": 2}, True),
-        # (5 + 9) / 6 to the power of 1 is the largest penalty: -2.5 may become -1.07.
+        # (5 + 9) / 6 to the power of 1 is the largest penalty: -2.5 can become -1.07.
         (-2.5, [-2.0, -3.0], {"length_penalty": 1.0}, True),
         (-5.0, [-2.0, -3.0], {"length_penalty": 1.0}, False),
         (math.nan, [-2.0, -3.0], {}, False),
@@ -165,42 +177,42 @@ def test_best_unfinished_candidates_are_the_next_beams():
         (2 * IMPOSSIBLE, [-2.0, -3.0], {"sample": True}, False),
     ],
 )
-def test_rows_go_on_while_they_may_find_something_better(best, done, options, expected):
+def test_row_is_unfinished_while_it_can_improve(best, done, options, expected):
     beams = state([[best, best - 1]], [[[3, 4], [5, 3]]], [done], [[[6, 2], [7, 2]]])
     options = SearchOptions(2, **{"length_penalty": 0.0, **options})
     assert bool(is_unfinished(STEP, beams, options)[0]) is expected
     assert not is_unfinished(tf.constant(9), beams, options)[0]
 
 
-def test_greedy_search_goes_on_until_its_sentence_ends():
+def test_greedy_search_stops_at_the_first_end_token():
     options = SearchOptions(1)
     assert is_unfinished(STEP, state([[-50.0]], [[[3, 4]]]), options)[0]
     ended = state([[-1.0]], [[[3, 4]]], [[-60.0]], [[[3, 2]]])
     assert not is_unfinished(STEP, ended, options)[0]
 
 
-def test_results_are_finished_hypotheses_or_those_that_were_cut_off():
+def test_results_are_finished_hypotheses_or_truncated_beams():
     rows = state(
         [[-1.0, -2.0], [-1.0, -2.0], [math.nan, math.nan]],
         [[[3, 4], [5, 3]]] * 3,
         [[-4.0, IMPOSSIBLE], [IMPOSSIBLE, IMPOSSIBLE], [-4.0, -5.0]],
         [[[6, 2], [0, 0]]] * 3,
     )
-    tokens, scores = results_of(STEP, rows, BEAMS)
+    tokens, scores = collect_results(STEP, rows, BEAMS)
     expected = [[[6, 0], [0, 0]], [[3, 4], [5, 3]], [[0, 0], [0, 0]]]
     np.testing.assert_array_equal(tokens[IDS], expected)
     np.testing.assert_allclose(scores[:2], [[-4, IMPOSSIBLE], [-1, -2]])
     assert np.isnan(scores[2]).all()
-    drawn, scores = results_of(STEP, rows, SearchOptions(2, 0.0, sample=True))
-    np.testing.assert_array_equal(drawn[IDS][0], [[3, 4], [5, 3]])
+    sampled, scores = collect_results(STEP, rows, SearchOptions(2, 0.0, sample=True))
+    np.testing.assert_array_equal(sampled[IDS][0], [[3, 4], [5, 3]])
 
 
-def test_results_are_written_to_their_places():
-    # The first two of four rows have left; these are the others, the last one first.
+def test_write_results_writes_rows_to_their_batch_index():
+    # Two of four rows have left the batch; the other two are in reverse order.
     rows = state([[-1.0]] * 2, [[[3, 4]], [[5, 6]]], row=[3, 2])
-    found = Found({IDS: tf.zeros([4, 1, 5], tf.int32)}, tf.zeros([4, 1]))
-    results = Found(rows.tokens, tf.constant([[-1.0], [-2.0]]))
-    found = record(rows, results, tf.constant([True, False]), found)
+    found = BatchResults({IDS: tf.zeros([4, 1, 5], tf.int32)}, tf.zeros([4, 1]))
+    results = BatchResults(rows.tokens, tf.constant([[-1.0], [-2.0]]))
+    found = write_results(rows, results, tf.constant([True, False]), found)
     np.testing.assert_array_equal(found.tokens[IDS][:, 0, :2].numpy()[3], [3, 4])
     np.testing.assert_array_equal(found.scores[:, 0], [0, 0, 0, -1])
     assert found.tokens[IDS].shape == (4, 1, 5)

@@ -1,4 +1,4 @@
-"""Beam search against a slow search in NumPy without a cache."""
+"""Beam search against a NumPy implementation without a cache."""
 
 import gc
 import itertools
@@ -19,7 +19,7 @@ from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.forced_decoding import align_words, score_tokens
 from t2t_keras.decoding.length_penalty import length_penalty_of
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.sampling import draw, gumbel
+from t2t_keras.decoding.sampling import gumbel, sample
 from t2t_keras.training.losses import LabelSmoothedCrossEntropy
 
 VOCAB = 20
@@ -27,8 +27,8 @@ VOCAB = 20
 
 @pytest.fixture(scope="module")
 def model():
-    """A half-trained model: its sentences end, at various lengths, and it hesitates."""
-    keras.utils.set_random_seed(0)  # Of the order that `fit` takes examples in.
+    """A half-trained model: uncertain, with outputs of various lengths."""
+    keras.utils.set_random_seed(0)  # Determines the order of examples in `fit`.
     model = Transformer(
         source_vocab_size=VOCAB,
         num_layers=2,
@@ -75,8 +75,8 @@ def log_probabilities(weights, source, tokens):
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
 
-def slow_search(weights, source, beams, alpha, extra, n_best):
-    """The same search, one hypothesis at a time, recomputing everything."""
+def reference_search(weights, source, beams, alpha, extra, n_best):
+    """The same search for one hypothesis at a time, without a cache."""
     source = source[source > 0][None]
     limit = source.shape[1] + extra
     alive, done = [([1], 0.0)], []
@@ -124,7 +124,7 @@ def search(models, source, prefix=None, row_seeds=None, **options):
 
 @pytest.mark.parametrize(("beams", "n_best"), [(1, 1), (3, 1), (4, 4)])
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_the_search_equals_the_slow_one(model, beams, n_best, alpha):
+def test_search_equals_reference_search(model, beams, n_best, alpha):
     source = sources(seed=beams, number=10)
     found = search(
         model,
@@ -137,18 +137,18 @@ def test_the_search_equals_the_slow_one(model, beams, n_best, alpha):
     lengths = set()
     weights = reference.weights_of(model)
     for row, hypotheses in zip(source, found, strict=True):
-        expected = slow_search(weights, row, beams, alpha, 6, n_best)[:n_best]
+        expected = reference_search(weights, row, beams, alpha, 6, n_best)[:n_best]
         for (ids, score), (other, other_score) in zip(
             hypotheses, expected, strict=False
         ):
             assert ids == other
             assert score == pytest.approx(other_score, abs=1e-4)
             lengths.add(len(ids))
-    # The model's sentences end early, late and at the limit: all ways are walked.
+    # Outputs end early, late and at the maximum length, which covers all branches.
     assert len(lengths) > 2
 
 
-def test_a_beam_of_one_is_greedy(model):
+def test_beam_size_1_is_greedy_search(model):
     weights = reference.weights_of(model)
     source = sources(seed=2, number=12)
     found = search(model, source, beam_size=1, max_extra_length=6)
@@ -163,7 +163,7 @@ def test_a_beam_of_one_is_greedy(model):
     assert ended > 3
 
 
-def test_results_do_not_depend_on_the_rest_of_the_batch(model):
+def test_results_do_not_depend_on_other_rows(model):
     source = sources(seed=9, number=8)
     together = search(model, source, beam_size=3, max_extra_length=6)
     for row, hypotheses in zip(source, together, strict=True):
@@ -174,7 +174,7 @@ def test_results_do_not_depend_on_the_rest_of_the_batch(model):
     assert [h[0][0] for h in reversed_rows[::-1]] == [h[0][0] for h in together]
 
 
-def test_scores_of_several_hypotheses_descend(model):
+def test_hypotheses_are_distinct_and_sorted_by_score(model):
     for hypotheses in search(model, sources(seed=4), beam_size=4, n_best=4):
         scores = [score for _, score in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -182,7 +182,7 @@ def test_scores_of_several_hypotheses_descend(model):
         assert len(set(found)) == len(found)
 
 
-def test_output_ends_at_the_limit(model):
+def test_output_is_truncated_at_the_maximum_length(model):
     table = model.target_embedding.embeddings
     rows = table.numpy()
     endless = rows.copy()
@@ -198,7 +198,7 @@ def test_output_ends_at_the_limit(model):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_a_beam_finds_better_than_greedy_does(model, alpha):
+def test_beam_search_scores_higher_than_greedy_search(model, alpha):
     source = sources(seed=7, number=24)
     arguments = {"length_penalty": alpha, "max_extra_length": 6}
     greedy = search(model, source, beam_size=1, **arguments)
@@ -207,13 +207,13 @@ def test_a_beam_finds_better_than_greedy_does(model, alpha):
         gains = [
             other[0][1] - one[0][1] for one, other in zip(greedy, wide, strict=True)
         ]
-        # Beam search may lose the greedy path of a sentence or two: of which, and
-        # whether, depends on the last bits of the model's training.
+        # Beam search may prune the greedy path of a sentence or two, depending on
+        # rounding in training.
         assert sum(gain < -1e-4 for gain in gains) <= 2
         assert sum(gains) > 0
 
 
-def test_an_ensemble_averages_probabilities(model):
+def test_ensemble_averages_probabilities(model):
     other = Transformer(
         source_vocab_size=VOCAB,
         num_layers=1,
@@ -230,15 +230,15 @@ def test_an_ensemble_averages_probabilities(model):
     shifted = tf.constant([[1, 5, 7]])
     each = []
     for one in (model, other):
-        likely = tf.nn.softmax(one({"source": ids, "target": shifted}))[..., 2:]
-        # Padding and start, the first two, are no output.
-        likely /= tf.reduce_sum(likely, axis=-1, keepdims=True)
-        each.append(tf.pad(likely, [[0, 0], [0, 0], [2, 0]]))
+        probs = tf.nn.softmax(one({"source": ids, "target": shifted}))[..., 2:]
+        # The padding and start tokens, the first two, are blocked.
+        probs /= tf.reduce_sum(probs, axis=-1, keepdims=True)
+        each.append(tf.pad(probs, [[0, 0], [0, 0], [2, 0]]))
     expected = tf.gather(tf.math.log((each[0] + each[1]) / 2), target, batch_dims=2)
     np.testing.assert_allclose(scores, expected, atol=1e-5)
-    # The same model twice is that model.
+    # An ensemble of a model with itself equals the model.
     assert search([model, model], source)[0][0][0] == search(model, source)[0][0][0]
-    # What the search says of its finds is what scoring them says.
+    # Scores of the search equal scores by teacher forcing.
     found = search([model, other], source, length_penalty=0.0, max_extra_length=20)
     for row, hypotheses in zip(source, found, strict=True):
         tokens, score = hypotheses[0]
@@ -246,40 +246,42 @@ def test_an_ensemble_averages_probabilities(model):
         again = score_tokens(ensemble, row, tf.constant([[*tokens, 2]])).log_probs
         if len(tokens) < row.shape[1] + 20:
             assert score == pytest.approx(float(tf.reduce_sum(again)), abs=1e-4)
-    with pytest.raises(ValueError, match="one vocabulary"):
+    with pytest.raises(ValueError, match="must have the same vocabulary"):
         Ensemble(
             [
                 model,
                 Transformer(source_vocab_size=9, num_layers=1, d_model=8, num_heads=2),
             ]
         )
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="must contain at least one model"):
         Ensemble([])
 
 
-def test_constraints_are_kept(model):
+def test_outputs_satisfy_all_constraints(model):
     source = sources(seed=13, number=12)
     for hypotheses in search(model, source, min_length=9):
         assert len(hypotheses[0][0]) >= 9
     for beam_size in (1, 4):
         limits = {"beam_size": beam_size, "min_length": 4, "max_output_tokens": 5}
         for hypotheses in search(model, source, **limits):
-            # A beam that found fewer fills up with impossible ones.
+            # Unused entries of the beam have impossible scores.
             found = [tokens for tokens, score in hypotheses if score > -1e6]
             assert {len(tokens) for tokens in found} <= {4, 5}
             assert found
     free = search(model, source, max_extra_length=12, min_length=12)
-    ruled = search(model, source, max_extra_length=12, min_length=12, no_repeat_ngram=2)
+    blocked = search(
+        model, source, max_extra_length=12, min_length=12, no_repeat_ngram=2
+    )
 
     def repeats(tokens):
         pairs = list(itertools.pairwise(tokens))
         return len(pairs) - len(set(pairs))
 
     assert sum(repeats(best[0][0]) for best in free) > 0
-    assert sum(repeats(best[0][0]) for best in ruled) == 0
+    assert sum(repeats(best[0][0]) for best in blocked) == 0
 
 
-def test_a_greater_least_length_goes_before_the_limit(model):
+def test_min_length_takes_precedence_over_max_extra_length(model):
     source = sources(seed=13, number=6)
     options = {"min_length": 30, "max_extra_length": 3, "beam_size": 2}
     for hypotheses in search(model, source, **options):
@@ -293,11 +295,11 @@ def test_a_greater_least_length_goes_before_the_limit(model):
     [
         {"beam_size": 4, "n_best": 4},
         {"beam_size": 1, "length_penalty": 0.0},
-        {"beam_size": 3, "sample": True, "max_output_tokens": 5},  # Some have no end.
+        {"beam_size": 3, "sample": True, "max_output_tokens": 5},  # Some are truncated.
         {"beam_size": 3, "no_repeat_ngram": 2, "min_length": 5},
     ],
 )
-def test_scores_of_tokens_are_the_models_and_add_up(model, options):
+def test_token_scores_equal_teacher_forcing_and_add_up_to_score(model, options):
     options = {"max_extra_length": 8, "length_penalty": 0.6, **options}
     source = sources(seed=23, number=10)
     prefix = np.zeros([10, 2], np.int32)
@@ -333,7 +335,7 @@ def test_scores_of_tokens_are_the_models_and_add_up(model, options):
     assert ends == ({0, 1} if chosen.max_output_tokens else {1})
 
 
-def test_a_prefix_is_kept_and_scored(model):
+def test_forced_prefix_is_kept_and_scored(model):
     source = sources(seed=17, number=5)
     prefix = np.zeros([5, 3], np.int32)
     prefix[0] = 7, 8, 9
@@ -350,7 +352,7 @@ def test_a_prefix_is_kept_and_scored(model):
     assert score == pytest.approx(float(tf.reduce_sum(again)), abs=1e-4)
 
 
-def test_a_prefix_goes_before_every_rule(model):
+def test_forced_prefix_takes_precedence_over_constraints(model):
     source = sources(seed=17, number=2)
     prefix = tf.constant([[7, 8, 7, 8, 7, 8], [0] * 6])
     found = search(model, source, prefix=prefix, no_repeat_ngram=2, max_extra_length=9)
@@ -359,19 +361,19 @@ def test_a_prefix_goes_before_every_rule(model):
         assert score > -1e6
 
 
-def test_noise_is_finite_at_both_ends():
+def test_gumbel_noise_is_finite_at_both_ends():
     noise = gumbel(tf.constant([0, 1, 2**31, 2**32 - 2, 2**32 - 1], tf.uint32))
     assert np.isfinite(noise.numpy()).all()
     assert (np.diff(noise.numpy()) >= 0).all()
 
 
-def test_draws_follow_the_model(model):
+def test_samples_follow_the_models_distribution(model):
     row = sources(seed=19, number=1)
     logits = model({"source": tf.constant(row), "target": tf.constant([[1]])})[0, 0]
     logits = logits.numpy()
     logits[:2] = -np.inf
     expected = np.exp(logits - np.logaddexp.reduce(logits))
-    # One token long, and many of them: each sentence's own draws.
+    # Many outputs of one token, each with its own seed.
     number = 3000
     found = search(
         model,
@@ -390,20 +392,20 @@ def test_draws_follow_the_model(model):
     ("options", "allowed"),
     [({"top_k": 2}, 2), ({"top_p": 0.5}, None), ({"temperature": 1e-4}, 1)],
 )
-def test_draws_keep_to_the_likeliest(options, allowed):
+def test_sampling_options_restrict_tokens(options, allowed):
     logits = tf.math.log([[[0.1, 0.3, 0.25, 0.35]]])
     chosen = SearchOptions(1, sample=True, **options)
-    drawn = {
-        int(draw(logits, tf.constant(0), tf.constant([row]), chosen)[0, 0])
+    sampled = {
+        int(sample(logits, tf.constant(0), tf.constant([row]), chosen)[0, 0])
         for row in range(200)
     }
     ranked = [3, 1, 2, 0]
-    # 0.35 and 0.3 together reach one half.
-    assert drawn == set(ranked[: allowed or 2])
+    # 0.35 + 0.3 reaches top_p = 0.5.
+    assert sampled == set(ranked[: allowed or 2])
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 4}, {"sample": True, "top_k": 5}])
-def test_the_best_of_a_large_vocabulary_are_tensorflows(options, monkeypatch):
+def test_search_with_own_top_k_equals_tensorflows(options, monkeypatch):
     large = Transformer(
         source_vocab_size=1000,
         num_layers=1,
@@ -425,14 +427,14 @@ def test_length_penalty_is_equation_14_of_wu_et_al():
     )
 
 
-def test_words_are_aligned_by_the_sum_of_their_tokens():
+def test_words_are_aligned_by_summed_attention_of_their_tokens():
     attention = np.array([[0.4, 0.3, 0.3], [0.5, 0.2, 0.3], [0.1, 0.1, 0.8]])
-    # Source words: tokens 0; 1 and 2. Target words: tokens 0 and 1; 2.
+    # Source words: token 0, tokens 1-2. Target words: tokens 0-1, token 2.
     assert align_words(attention, [0, 1, 1], [0, 0, 1]) == [(1, 0), (1, 1)]
     assert align_words(np.zeros([0, 0]), [], []) == []
 
 
-def test_graphs_of_a_search_are_freed_with_it(model):
+def test_graphs_of_a_search_are_garbage_collected(model):
     def alive():
         gc.collect()
         return sum(isinstance(each, FuncGraph) for each in gc.get_objects())

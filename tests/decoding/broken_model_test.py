@@ -1,4 +1,4 @@
-"""A model that computes NaN or infinities: every sentence still has its answer."""
+"""Models that compute NaN or infinity: every sentence still gets an answer."""
 
 import contextlib
 import sys
@@ -22,12 +22,12 @@ MODES = {
     "greedy": SearchOptions(1, **LIMITS),
     "n_best": SearchOptions(3, n_best=3, **LIMITS),
     "sampling": SearchOptions(2, sample=True, **LIMITS),
-    "sampling once": SearchOptions(1, sample=True, **LIMITS),
-    "sampling the likeliest": SearchOptions(
+    "sampling, one beam": SearchOptions(1, sample=True, **LIMITS),
+    "sampling, top_k and top_p": SearchOptions(
         2, sample=True, top_k=5, top_p=0.9, **LIMITS
     ),
-    "rules": SearchOptions(2, min_length=2, no_repeat_ngram=2, **LIMITS),
-    # As many candidates as there are tokens.
+    "constraints": SearchOptions(2, min_length=2, no_repeat_ngram=2, **LIMITS),
+    # As many candidates as tokens.
     "wide beam": SearchOptions(24, **LIMITS),
 }
 FAULTS = {
@@ -40,7 +40,7 @@ FAULTS = {
 
 @contextlib.contextmanager
 def broken(model, fault):
-    """Breaks the weights of a model's vocabulary."""
+    """Adds a fault to a model's embeddings."""
     variable = model.target_embedding.embeddings
     weights = variable.numpy()
     change = np.broadcast_to(FAULTS[fault](weights), [weights.size])
@@ -61,7 +61,7 @@ def failed(status):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_sentence_has_one_answer_that_says_so(toy, mode):
+def test_each_sentence_has_one_result_with_status_model_error(toy, mode):
     model, tokenizers = toy
     translator = Translator(model, tokenizers, MODES[mode])
     for fault in FAULTS:
@@ -70,14 +70,14 @@ def test_each_sentence_has_one_answer_that_says_so(toy, mode):
             assert found == [
                 failed("empty" if not line else "model_error") for line in LINES
             ], fault
-    # The same graph of a whole model.
+    # The same graph with intact weights.
     found = translator.translate(LINES)
     assert [row[0].status for row in found] == ["ok", "empty", "ok", "ok"]
     assert [row[0].score is None for row in found] == [False, True, False, False]
     assert all(np.isfinite(row[0].score) for row in found if row[0].text)
 
 
-def test_prefixes_details_and_scores_say_so_too(toy):
+def test_prefixes_details_and_scores_have_status_model_error(toy):
     model, tokenizers = toy
     translator = Translator(model, tokenizers, MODES["n_best"])
     with broken(model, "one NaN"):
@@ -95,7 +95,7 @@ def test_prefixes_details_and_scores_say_so_too(toy):
     assert all(one.details == nothing for one in scored)
 
 
-def test_one_broken_member_breaks_an_ensemble(toy):
+def test_one_broken_model_breaks_an_ensemble(toy):
     other, tokenizers = exported.toy(seed=3)
     translator = Translator([toy[0], other], tokenizers, MODES["beam"])
     with broken(other, "an infinity"):
@@ -104,8 +104,8 @@ def test_one_broken_member_breaks_an_ensemble(toy):
 
 
 @pytest.mark.parametrize("mode", ["beam", "greedy", "sampling"])
-def test_only_the_sentence_that_meets_the_fault_fails(toy, mode):
-    """As when float16 overflows for some sentence."""
+def test_only_sentences_with_the_broken_token_fail(toy, mode):
+    """For example, float16 overflows for some sentences only."""
     _, tokenizers = toy
     size = tokenizers.source.vocab_size
     model = Transformer(
@@ -134,14 +134,14 @@ def test_only_the_sentence_that_meets_the_fault_fails(toy, mode):
         assert scores == pytest.approx(expected_scores, rel=1e-5)
 
 
-def test_an_export_answers_every_row_with_finite_numbers(toy):
+def test_exported_signatures_return_finite_numbers(toy):
     model, tokenizers = toy
     servable = TranslationServable([model], tokenizers, MODES["n_best"])
     signatures = servable.signatures()
     text = tf.constant([*LINES, b"\xff"])
     ids = tf.constant([[5, 6], [0, 0], [7, 8]])
     states = [b"model_error", b"empty", b"model_error", b"model_error", b"invalid_utf8"]
-    # The servable has weights of its own.
+    # The servable has its own weights.
     for variable in servable._module.weights:
         if variable.dtype == tf.float32:
             variable.assign(tf.fill(variable.shape, np.nan))
@@ -163,15 +163,15 @@ def test_an_export_answers_every_row_with_finite_numbers(toy):
 
 @pytest.mark.parametrize("size", [9, 700, 1024, 8001])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_sums_tell_of_one_bad_number_and_places_exist(size, value):
+def test_log_sum_reveals_non_finite_logits_and_top_k_indices_are_valid(size, value):
     x = np.random.default_rng(0).normal(size=[3, 2, size]).astype(np.float32)
     x[0, 0, size // 2] = value
     x[1, 1] = value
     sums = tf.reduce_logsumexp(tf.constant(x), axis=-1).numpy()
     assert np.isfinite(sums).tolist() == [[False, True], [True, False], [True, True]]
-    _, places = top_k_module.top_k(tf.constant(x), min(size, 9))
-    assert places.numpy().min() >= 0
-    assert places.numpy().max() < size
+    _, indices = top_k_module.top_k(tf.constant(x), min(size, 9))
+    assert indices.numpy().min() >= 0
+    assert indices.numpy().max() < size
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The greatest numbers are those that TensorFlow finds, in its order."""
+"""Top-k against TensorFlow's operation."""
 
 import sys
 
@@ -34,19 +34,19 @@ def numbers(kind, shape):
         *("few possible", "few finite"),
     ],
 )
-# Blocks that fill the last axis, that do not, and so few that there are none.
+# Sizes that are multiples of the block, that are not, and without blocks.
 @pytest.mark.parametrize(
     ("size", "k"), [(8000, 8), (1024, 8), (1025, 8), (1023, 8), (700, 1), (9, 9)]
 )
-def test_it_finds_what_tensorflow_does(kind, size, k):
+def test_top_k_equals_tensorflows(kind, size, k):
     x = numbers(kind, (2, 3, size))
     found = tf.function(top_k, autograph=False)(x, k)
-    for mine, theirs in zip(found, tf.math.top_k(x, k), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-        assert mine.dtype == theirs.dtype
+    for ours, theirs in zip(found, tf.math.top_k(x, k), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
 
 
-def test_rows_may_be_of_any_number():
+def test_number_of_rows_may_be_unknown():
     x = numbers("with ties", (3, 4, 1000))
     spec = tf.TensorSpec([None, 4, 1000], tf.float32)
     traced = tf.function(lambda x: top_k(x, 7), [spec], autograph=False)
@@ -54,9 +54,9 @@ def test_rows_may_be_of_any_number():
     np.testing.assert_array_equal(traced(x)[1], tf.math.top_k(x, 7).indices)
 
 
-def test_there_may_be_no_rows():
-    greatest, places = top_k(tf.zeros([0, 4, 8000]), 8)
-    assert greatest.shape == places.shape == (0, 4, 8)
+def test_empty_batch_is_allowed():
+    largest, indices = top_k(tf.zeros([0, 4, 8000]), 8)
+    assert largest.shape == indices.shape == (0, 4, 8)
 
 
 if __name__ == "__main__":

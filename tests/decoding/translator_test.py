@@ -1,4 +1,4 @@
-"""Sentences in, translations out: order, empty lines, streaming, bad arguments."""
+"""Translator: order of outputs, empty lines, streaming, invalid arguments."""
 
 import dataclasses
 import itertools
@@ -40,7 +40,7 @@ def translator(model, tokenizers):
     return Translator(model, tokenizers, SearchOptions(beam_size=2, max_extra_length=3))
 
 
-def test_output_keeps_the_order_of_the_input(translator):
+def test_output_has_the_order_of_the_input(translator):
     together = translator.translate(LINES[:20])
     for line, (translation,) in zip(LINES[:20], together, strict=True):
         ((alone,),) = translator.translate([line])
@@ -49,7 +49,7 @@ def test_output_keeps_the_order_of_the_input(translator):
     assert len({best[0].text for best in together}) > 1
 
 
-def test_batches_that_are_searched_at_once_change_nothing(model, tokenizers):
+def test_concurrent_batches_do_not_change_results(model, tokenizers):
     options = SearchOptions(beam_size=2, max_extra_length=3)
     one, several = (
         Translator(model, tokenizers, options, 32, concurrent_batches=number)
@@ -58,7 +58,7 @@ def test_batches_that_are_searched_at_once_change_nothing(model, tokenizers):
     assert several.translate(LINES) == one.translate(LINES)
 
 
-def test_empty_lines_give_empty_lines(translator):
+def test_empty_lines_have_empty_translations(translator):
     empty, full, blank = translator.translate(["", "the dog", " \t "])
     assert empty == [("", None, "empty")] == blank
     assert full[0].status == "ok"
@@ -66,14 +66,14 @@ def test_empty_lines_give_empty_lines(translator):
     assert translator.translate([]) == []
 
 
-def test_odd_characters_break_nothing(translator):
+def test_unusual_characters_are_translated(translator):
     lines = ["\x00\x01", "the\u2028dog", "\ufeffno", "🐕" * 50, "a\tdog"]
     results = translator.translate(lines)
     assert len(results) == 5
     assert "\n" not in "".join(best[0].text for best in results)
 
 
-def test_a_line_of_ten_thousand_tokens_is_cut_and_counted(model, tokenizers):
+def test_line_of_ten_thousand_tokens_is_truncated_and_counted(model, tokenizers):
     translator = Translator(
         model, tokenizers, SearchOptions(1, max_extra_length=1), max_input_tokens=32
     )
@@ -84,7 +84,7 @@ def test_a_line_of_ten_thousand_tokens_is_cut_and_counted(model, tokenizers):
     assert translator.truncated == 2
 
 
-def test_several_hypotheses_descend(model, tokenizers):
+def test_n_best_hypotheses_are_sorted_by_score(model, tokenizers):
     translator = Translator(model, tokenizers, SearchOptions(beam_size=4, n_best=3))
     for found in translator.translate(LINES[:5]):
         assert 1 <= len(found) <= 3
@@ -92,15 +92,15 @@ def test_several_hypotheses_descend(model, tokenizers):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_file_is_translated_in_whole_windows(translator, monkeypatch):
+def test_stream_with_wait_translates_full_windows(translator, monkeypatch):
     sizes = []
     translate = translator.translate
 
-    def noted(sentences):
+    def recorded(sentences):
         sizes.append(len(sentences))
         return translate(sentences)
 
-    monkeypatch.setattr(translator, "translate", noted)
+    monkeypatch.setattr(translator, "translate", recorded)
     found = list(translator.stream(iter(LINES[:25]), window=10, wait=True))
     assert sizes == [10, 10, 5]
     assert [best[0].text for best in found] == [
@@ -108,18 +108,18 @@ def test_a_file_is_translated_in_whole_windows(translator, monkeypatch):
     ]
 
 
-def test_a_slow_source_is_answered_line_by_line(translator):
+def test_slow_input_is_answered_line_by_line(translator):
     lines: queue.Queue = queue.Queue()
     stream = translator.stream(iter(lines.get, None))
     for line in LINES[:3]:
         lines.put(line)
-        # The source blocks until it has been answered: waiting for more would hang.
+        # The source blocks until it is answered: waiting for more lines would hang.
         assert next(stream) == translator.translate([line])[0]
     lines.put(None)
     assert list(stream) == []
 
 
-def test_a_source_that_fails_is_reported_after_what_came_before(translator):
+def test_error_of_the_input_is_raised_after_earlier_translations(translator):
     def lines():
         yield "the dog"
         raise ValueError("x:2: invalid")
@@ -134,51 +134,51 @@ def test_a_source_that_fails_is_reported_after_what_came_before(translator):
     "arguments",
     [{"beam_size": 0}, {"length_penalty": -1}, {"n_best": 5}, {"max_extra_length": 0}],
 )
-def test_arguments_out_of_range_are_named(model, tokenizers, arguments):
+def test_invalid_options_are_named(model, tokenizers, arguments):
     ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=rf"{name}.*{value}"):
         Translator(model, tokenizers, SearchOptions(**arguments))
 
 
-def test_translations_begin_as_they_are_told_to(translator):
+def test_translations_start_with_forced_prefixes(translator):
     plain = translator.translate(LINES[:3])
-    begun = translator.translate(LINES[:3], ["no dog", "", "the"])
-    assert begun[0][0].text.startswith("no dog")
-    assert begun[1] == plain[1]
-    assert begun[2][0].text.startswith("the")
+    forced = translator.translate(LINES[:3], ["no dog", "", "the"])
+    assert forced[0][0].text.startswith("no dog")
+    assert forced[1] == plain[1]
+    assert forced[2][0].text.startswith("the")
     with pytest.raises(ValueError, match="Received: 1 and 2"):
         translator.translate(LINES[:2], ["a"])
 
 
-def test_draws_depend_on_the_sentence_and_not_on_its_batch(model, tokenizers):
+def test_samples_do_not_depend_on_the_batch(model, tokenizers):
     options = SearchOptions(4, n_best=4, sample=True, max_extra_length=5)
 
-    def drawn(lines, batch_tokens, seed=0):
+    def sampled(lines, batch_tokens, seed=0):
         chosen = dataclasses.replace(options, sample_seed=seed)
         found = Translator(model, tokenizers, chosen, batch_tokens).translate(lines)
         return [[hypothesis.text for hypothesis in row] for row in found]
 
-    together, in_batches = drawn(LINES[:9], 2048), drawn(LINES[:9], 8)
+    together, in_batches = sampled(LINES[:9], 2048), sampled(LINES[:9], 8)
     assert together == in_batches
-    assert drawn(LINES[:9], 2048, seed=1) != together
-    # Every draw is one of its own.
+    assert sampled(LINES[:9], 2048, seed=1) != together
+    # The samples of a sentence differ.
     assert all(len(set(row)) > 1 for row in together)
 
 
-def test_details_show_tokens_scores_and_alignment(model, tokenizers):
+def test_details_have_tokens_scores_and_alignment(model, tokenizers):
     translator = Translator(model, tokenizers, SearchOptions(1, length_penalty=0.0))
     lines = ["the dog 12", "", "no"]
     found = translator.translate(lines)
-    looked_at = translator.details(lines, [best[0].text for best in found])
-    assert looked_at[1] == ([], [], [])
-    for line, (best,), detail in zip(lines, found, looked_at, strict=True):
+    details = translator.details(lines, [best[0].text for best in found])
+    assert details[1] == ([], [], [])
+    for line, (best,), detail in zip(lines, found, details, strict=True):
         if not line:
             continue
         assert "".join(detail.tokens).replace("\u2581", " ").strip() == best.text
         words = len(best.text.split())
         assert [target for _, target in detail.alignment] == list(range(words))
         assert {s for s, _ in detail.alignment} <= set(range(len(line.split())))
-        # One longer than the tokens: the end has a score too.
+        # The end token has a score too.
         assert len(detail.token_scores) == len(detail.tokens) + 1
     given = translator.details(["the dog"], ["no dog"])[0]
     assert given.tokens[0].endswith("n") or given.tokens[0].startswith("\u2581")
@@ -187,7 +187,7 @@ def test_details_show_tokens_scores_and_alignment(model, tokenizers):
         translator.details(LINES[:2], ["a"])
 
 
-def test_details_are_those_of_the_tokens_that_were_found(model, tokenizers):
+def test_details_have_the_tokens_of_the_search(model, tokenizers):
     options = SearchOptions(beam_size=3, n_best=3, max_extra_length=6)
     translator = Translator(model, tokenizers, options)
     lines = [*LINES[:9], ""]
@@ -195,7 +195,7 @@ def test_details_are_those_of_the_tokens_that_were_found(model, tokenizers):
     assert [[one for one, _ in row] for row in in_detail] == translator.translate(lines)
     assert in_detail[-1] == [(("", None, "empty"), ([], [], []))]
     pieces = tokenizers.target.pieces()
-    otherwise = 0
+    retokenized_differently = 0
     for (text, score, _), details in itertools.chain(*in_detail[:-1]):
         tokens, token_scores, alignment = details
         ids = tf.ragged.constant([[pieces.index(token) for token in tokens]], tf.int32)
@@ -205,26 +205,30 @@ def test_details_are_those_of_the_tokens_that_were_found(model, tokenizers):
         assert len(token_scores) - len(tokens) in (0, 1)
         words = tokenizers.target.words(tokens)[-1] + 1
         assert [target for _, target in alignment] == list(range(words))
-        otherwise += tokenizers.target.tokenize([text]).to_list() != ids.to_list()
-    # The text of some would be divided into other tokens.
-    assert otherwise > 0
+        retokenized_differently += (
+            tokenizers.target.tokenize([text]).to_list() != ids.to_list()
+        )
+    # Tokenizing some of the texts again gives other tokens.
+    assert retokenized_differently > 0
 
 
-def test_a_translation_of_nothing_is_not_certain(translator):
+def test_translation_of_an_empty_sentence_is_scored(translator):
     nothing, something, end = translator.score(["", "", "the"], ["", "the dog", ""])
     assert nothing == (([], [], []), "empty")
     assert something.status == "ok"
     assert sum(something.details.token_scores) < -1
     assert something.details.alignment == []
     assert len(end.details.token_scores) == 1
-    # It is what the model says of a source that is nothing but its end.
-    target = translator._text_search.read_translations(tf.constant(["the dog"])).ids
+    # The source is then the end token alone.
+    target = translator._text_search.tokenize_targets(tf.constant(["the dog"])).ids
     none = tf.ragged.constant([[]], tf.int32, row_splits_dtype=tf.int64)
-    log_probs = translator._score(none, target).log_probs.numpy()[0]
-    assert something.details.token_scores == pytest.approx(log_probs.tolist(), abs=1e-5)
+    log_probs = translator._batched_search.score_batch(none, target).log_probs
+    assert something.details.token_scores == pytest.approx(
+        log_probs[0].numpy().tolist(), abs=1e-5
+    )
 
 
-def test_long_translations_and_prefixes_are_cut_as_sources_are(model, tokenizers):
+def test_long_translations_and_prefixes_are_truncated(model, tokenizers):
     translator = Translator(
         model, tokenizers, SearchOptions(2, max_extra_length=4), max_input_tokens=20
     )
@@ -233,7 +237,7 @@ def test_long_translations_and_prefixes_are_cut_as_sources_are(model, tokenizers
     for pair in ((long, "no"), ("the", long), (long, long)):
         (scored,) = translator.score(*([text] for text in pair))
         assert scored.status == "too_long"
-        # The end of what was cut is none.
+        # A truncated translation has no end token.
         tokens = (
             20 if pair[1] == long else len(tokenizers.target.tokenize(["no"])[0]) + 1
         )
@@ -252,7 +256,7 @@ def test_long_translations_and_prefixes_are_cut_as_sources_are(model, tokenizers
     assert translator.truncated == 1
 
 
-def test_what_is_no_text_has_a_status(translator):
+def test_invalid_text_has_a_status(translator):
     lines = ["the dog", "the \udcffdog", "\ud800"]
     found = translator.translate(lines)
     assert found[0][0].status == "ok"
@@ -264,25 +268,30 @@ def test_what_is_no_text_has_a_status(translator):
     assert [len(one.details.tokens) > 0 for one in scored] == [False, False, True]
 
 
-def test_a_least_length_that_no_output_can_have_is_refused(model, tokenizers):
+def test_unreachable_min_length_is_rejected(model, tokenizers):
     options = SearchOptions(1, min_length=36, max_extra_length=15)
     Translator(model, tokenizers, options, max_input_tokens=21)
-    with pytest.raises(ValueError, match=r"min_length is at most .*Received: 36"):
+    with pytest.raises(
+        ValueError, match=r"min_length must be at most .*Received: min_length=36,"
+    ):
         Translator(model, tokenizers, options, max_input_tokens=20)
 
 
-def test_a_search_without_result_says_why(translator):
+def test_status_after_search_tells_broken_model_from_no_hypothesis(translator):
     status = tf.constant(["ok", "too_long", "ok", "ok"])
     scores = tf.constant([[-1.0, float("nan")], [-2.0, -3.0], [-1e9, -1e9]])
     scores = tf.concat([scores, [[float("nan")] * 2]], axis=0)
-    outcome = translator._text_search.outcome(status, scores).numpy().tolist()
+    outcome = (
+        translator._text_search.status_after_search(status, scores).numpy().tolist()
+    )
     assert outcome == [b"ok", b"too_long", b"not_found", b"model_error"]
 
 
-def test_one_trace_serves_every_batch(translator):
-    before = translator._search.experimental_get_tracing_count()
+def test_all_batches_share_one_trace(translator):
+    search_batch = translator._batched_search.search_batch
+    before = search_batch.experimental_get_tracing_count()
     translator.translate(LINES)
-    assert translator._search.experimental_get_tracing_count() == before == 1
+    assert search_batch.experimental_get_tracing_count() == before == 1
     assert tf.executing_eagerly()
 
 

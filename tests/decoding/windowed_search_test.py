@@ -18,7 +18,7 @@ SOURCE = np.array([[5, 6, 7, 8, 9, 5, 2, 0], [8, 9, 4, 5, 6, 11, 12, 2]], np.int
 
 @pytest.fixture(scope="module")
 def models():
-    """A model with a window and large weights, and one of equal weights without."""
+    """A model with an attention window, and one without it with the same weights."""
     windowed, plain = (
         Transformer(source_vocab_size=VOCAB, attention_window=window, **SIZES)
         for window in (WINDOW, None)
@@ -29,25 +29,25 @@ def models():
     return windowed, plain
 
 
-def near(length):
-    """Returns which positions see each other, `[1, 1, length, length]`."""
+def window_of(length):
+    """Returns a mask of positions within the window, `[1, 1, length, length]`."""
     mask = [[abs(i - j) <= WINDOW // 2 for j in range(length)] for i in range(length)]
     return np.array(mask)[np.newaxis, np.newaxis]
 
 
 def logits_under_masks(plain, source, target):
-    """Computes logits of a model without a window, under masks made by hand."""
+    """Returns logits of the model without a window, with explicit masks."""
     padding = (source > 0)[:, np.newaxis, np.newaxis]
     x = plain.source_position(plain.source_embedding(source))
-    memory = plain.encoder(x, attention_mask=padding & near(source.shape[1]))
+    memory = plain.encoder(x, attention_mask=padding & window_of(source.shape[1]))
     length = target.shape[1]
     causal = np.tril(np.ones((length, length), bool))
     return plain.decode(
-        target, memory, padding, self_attention_mask=causal & near(length)
+        target, memory, padding, self_attention_mask=causal & window_of(length)
     )
 
 
-def test_forward_pass_equals_attention_under_masks_made_by_hand(models):
+def test_forward_pass_equals_attention_with_explicit_masks(models):
     windowed, plain = models
     target = np.array([[1, 9, 8, 4, 5, 6, 7, 10]] * 2, np.int32)
     inputs = {"source": SOURCE, "target": target}
@@ -59,7 +59,7 @@ def test_forward_pass_equals_attention_under_masks_made_by_hand(models):
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_cached_search_scores_tokens_as_teacher_forcing_does(models, beam_size):
+def test_scores_of_cached_search_equal_teacher_forcing(models, beam_size):
     windowed, plain = models
     options = SearchOptions(
         beam_size, n_best=beam_size, min_length=9, max_extra_length=6
@@ -79,7 +79,7 @@ def test_cached_search_scores_tokens_as_teacher_forcing_does(models, beam_size):
             tokens = np.array([*ids[ids > 0], 2][: len(scores)], np.int32)
             target = np.array([[1, *tokens[:-1]]], np.int32)
             logits = logits_under_masks(plain, source[np.newaxis], target).numpy()[0]
-            logits[:, :2] = -1e9  # Padding and start are no output.
+            logits[:, :2] = -1e9  # Padding and start tokens are blocked.
             log_probs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
             expected = log_probs[np.arange(len(tokens)), tokens]
             np.testing.assert_allclose(scores, expected, atol=1e-3)

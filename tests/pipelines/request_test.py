@@ -164,7 +164,7 @@ def test_broken_model_is_reported_and_every_line_is_written(flags):
     process = command.stage("request", *flags["grpc"], stdin=b"a\nbroken\n", status=1)
     assert process.stdout == "A\n\n"
     assert process.stderr == (
-        "error: The model is broken: it computes numbers that are not finite. Not "
+        "error: The model is broken: it computes NaN or infinite numbers. Not "
         "translated: line 2.\n"
     )
 
