@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "Transformer": "transformer",
     "Translator": "decoding.translator",
+    "ConcatenatedSinusoidalPosition": "layers",
     "CrossAttention": "layers",
     "Decoder": "layers",
     "DecoderLayer": "layers",
@@ -24,7 +25,9 @@ _MODULES = {
     "LayerNorm": "layers",
     "LearnedPosition": "layers",
     "Linear": "layers",
+    "MarianSinusoidalPosition": "layers",
     "MultiHeadAttention": "layers",
+    "OutputWeights": "layers",
     "Residual": "layers",
     "SelfAttention": "layers",
     "SharedEmbedding": "layers",

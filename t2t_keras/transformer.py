@@ -19,6 +19,7 @@ from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder
 from t2t_keras.layers.masks import causal_mask, padding_mask
 from t2t_keras.layers.output_projection import OutputProjection
+from t2t_keras.layers.output_weights import OutputWeights
 from t2t_keras.layers.positional_encoding import POSITIONAL_ENCODINGS
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import require_shape, size_of
@@ -105,6 +106,20 @@ class Transformer(Configured, TracedOutputs, keras.Model):
             if share
             else embedding(source_vocab_size, "source_embedding")
         )
+        # The logits of the paper need no weights but the target embeddings.
+        self.output_weights = (
+            OutputWeights(
+                target_vocab_size,
+                d_model,
+                use_matrix=not config.tie_output,
+                use_bias=config.logits_bias,
+                seed=child_seed(seed, "output_projection"),
+                dtype=policy,
+                name="output_projection",
+            )
+            if config.logits_bias or not config.tie_output
+            else None
+        )
         self.source_position, self.target_position = (
             POSITIONAL_ENCODINGS[config.position](
                 d_model,
@@ -135,6 +150,8 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         self.target_embedding.build(ids)
         if self.source_embedding is not self.target_embedding:
             self.source_embedding.build(ids)
+        if self.output_weights:
+            self.output_weights.build(shape)
         for side in (self.source_position, self.target_position):
             side.build(shape)
         for side in (self.source_dropout, self.target_dropout):
@@ -263,7 +280,11 @@ class Transformer(Configured, TracedOutputs, keras.Model):
 
         Everything that needs logits, or a loss of them, takes it from here.
         """
-        return self.target_embedding.output_projection()
+        if self.output_weights is None:
+            return self.target_embedding.output_projection()
+        return self.output_weights.output_projection(
+            self.target_embedding.matrix() if self.config.tie_output else None
+        )
 
     def target_states(
         self, inputs: dict[str, tf.Tensor], training: bool | None = None

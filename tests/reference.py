@@ -68,6 +68,7 @@ def multi_head_attention(w, x, memory, mask, heads, d_k, d_v):
 ACTIVATIONS = {
     "relu": lambda x: np.maximum(0, x),
     "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+    "quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
     "swish": lambda x: x / (1 + np.exp(-x)),
 }
 

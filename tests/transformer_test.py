@@ -55,7 +55,7 @@ def test_step_by_step_decoding_matches_full_decoding():
         np.testing.assert_allclose(result.logits[:, 0], expected[:, step], atol=1e-5)
 
 
-@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("position", ["sinusoidal", "sinusoidal_marian", "learned"])
 def test_decoding_in_parts_continues_positions_and_causal_mask(position):
     model = Transformer(source_vocab_size=12, **SMALL, position=position)
     mask = t2t_keras.padding_mask(SOURCE)

@@ -30,6 +30,10 @@ def count_parameters(config: TransformerConfig) -> int:
     embeddings = target_vocab_size * d_model
     if not config.share_embeddings:
         embeddings += source_vocab_size * d_model
+    if not config.tie_output:
+        embeddings += target_vocab_size * d_model
+    if config.logits_bias:
+        embeddings += target_vocab_size
     last_norms = 2 * norm if config.pre_norm else 0
     is_learned = config.position == "learned"
     positions = 2 * config.max_length * d_model if is_learned else 0

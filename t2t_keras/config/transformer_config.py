@@ -5,10 +5,10 @@ import dataclasses
 from t2t_keras.config.config_base import Config, option
 from t2t_keras.errors import UserError
 
-ACTIVATIONS = ("relu", "gelu", "swish")
+ACTIVATIONS = ("relu", "gelu", "quick_gelu", "swish")
 """Activations of the feed-forward networks."""
 
-POSITIONS = ("sinusoidal", "learned")
+POSITIONS = ("sinusoidal", "sinusoidal_concat", "sinusoidal_marian", "learned")
 """Kinds of positional encoding."""
 
 
@@ -33,9 +33,15 @@ class TransformerConfig(Config):
     target_vocab_size: int | None = None
     share_embeddings: bool = option(
         True,
-        "Use one matrix for source embeddings, target embeddings and logits (section "
-        "3.4), rather than one for the source and one for target and logits.",
+        "Use one matrix for source and target embeddings (section 3.4), rather than "
+        "one for each.",
     )
+    tie_output: bool = option(
+        True,
+        "Compute the logits with the matrix of the target embeddings (section 3.4), "
+        "rather than with a matrix of their own.",
+    )
+    logits_bias: bool = option(False, "Add a bias to the logits.")
     num_layers: int = option(6, "Number of encoder layers (N).", minimum=1)
     num_decoder_layers: int | None = option(
         None, "Number of decoder layers.", minimum=1, unset="num_layers"
@@ -70,8 +76,8 @@ class TransformerConfig(Config):
     )
     activation: str = option(
         "relu",
-        "Activation inside the feed-forward networks: relu (equation 2), gelu or "
-        "swish.",
+        "Activation inside the feed-forward networks: relu (equation 2), gelu, "
+        "quick_gelu (x sigmoid(1.702 x), the gelu of Marian) or swish.",
         choices=ACTIVATIONS,
     )
     attention_bias: bool = option(
@@ -86,7 +92,10 @@ class TransformerConfig(Config):
     )
     position: str = option(
         "sinusoidal",
-        "Positional encoding: sinusoidal (section 3.5) or learned (Table 3, row E).",
+        "Positional encoding: sinusoidal (section 3.5); sinusoidal_concat, which has "
+        "all sines before all cosines, as Marian models of Hugging Face; "
+        "sinusoidal_marian, likewise with the frequencies of Marian, fairseq and "
+        "tensor2tensor; or learned (Table 3, row E).",
         choices=POSITIONS,
     )
     max_length: int = option(

@@ -17,8 +17,11 @@ from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.layer_norm import LayerNorm
 from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import causal_mask, padding_mask, window_mask
+from t2t_keras.layers.output_weights import OutputWeights
 from t2t_keras.layers.positional_encoding import (
+    ConcatenatedSinusoidalPosition,
     LearnedPosition,
+    MarianSinusoidalPosition,
     SinusoidalPosition,
     sinusoidal_encoding,
 )
@@ -26,6 +29,7 @@ from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.self_attention import MultiHeadAttention, SelfAttention
 
 __all__ = [
+    "ConcatenatedSinusoidalPosition",
     "CrossAttention",
     "Decoder",
     "DecoderLayer",
@@ -36,7 +40,9 @@ __all__ = [
     "LayerNorm",
     "LearnedPosition",
     "Linear",
+    "MarianSinusoidalPosition",
     "MultiHeadAttention",
+    "OutputWeights",
     "Residual",
     "SelfAttention",
     "SharedEmbedding",

@@ -1,5 +1,7 @@
 """Position-wise feed-forward network (section 3.3)."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -10,7 +12,12 @@ from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import check_shape, require_shape
 
-_FUNCTIONS = {"relu": tf.nn.relu, "gelu": tf.nn.gelu, "swish": tf.nn.silu}
+_FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "relu": tf.nn.relu,
+    "gelu": tf.nn.gelu,
+    "quick_gelu": functools.partial(tf.nn.silu, beta=1.702),
+    "swish": tf.nn.silu,
+}
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -19,14 +26,15 @@ class FeedForward(keras.layers.Layer):
 
     Instead of ReLU, max(0, x), the activation can be GELU (Hendrycks and Gimpel, 2016),
     computed exactly, or Swish, x sigmoid(x) (Ramachandran et al., 2017), also called
-    SiLU.
+    SiLU; or x sigmoid(1.702 x), the approximation of GELU in that paper, which Marian
+    calls gelu and Hugging Face quick_gelu.
 
     Args:
         d_model: Size of input and output.
         d_ff: Size of the inner layer.
         relu_dropout: Dropout rate after the activation. Default 0, as in the paper.
         seed: Random seed of initializers and dropout. Default 0.
-        activation: "relu" (the default), "gelu" or "swish".
+        activation: "relu" (the default), "gelu", "quick_gelu" or "swish".
 
     Call arguments:
         x: `[batch, length, d_model]` float.

@@ -68,7 +68,7 @@ class OutputProjection(NamedTuple):
         parts = [states, tf.cast(self.matrix, states.dtype), rows]
         if self.bias is not None:
             label_bias = tf.cast(tf.gather(self.bias, labels), exact)
-            parts += [tf.cast(self.bias, states.dtype), label_bias]
+            parts += [tf.cast(self.bias, exact), label_bias]
         # As many labels as states, or this fails: nothing is broadcast.
         position = tf.stack([tf.range(tf.shape(states)[0]), labels], axis=1)
 
@@ -107,7 +107,7 @@ class OutputProjection(NamedTuple):
                     d_bias = tf.linalg.matvec(
                         tf.cast(saved, exact), d_log_sum, transpose_a=True
                     )
-                    d_biases = (tf.cast(d_bias, states.dtype), None)
+                    d_biases = (d_bias, None)
                 if not is_rounded:
                     return d_states, d_matrix, None, *d_biases
                 scale *= label_difference[:, tf.newaxis]

@@ -1,7 +1,7 @@
 """Positional encodings (section 3.5)."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -32,6 +32,20 @@ def sinusoidal_encoding(
     pairs = tf.stack([tf.sin(angle), tf.cos(angle)], axis=-1)
     # [length, d_model / 2, 2] -> [length, d_model]
     return tf.reshape(pairs, [tf.shape(angle)[0], -1])[:, :d_model]
+
+
+class Wave(NamedTuple):
+    """A dimension of a sinusoidal encoding: sin or cos of pos / 10000^exponent.
+
+    Attributes:
+        function: "sin" or "cos".
+        numerator: Numerator of the exponent.
+        denominator: Its denominator.
+    """
+
+    function: str
+    numerator: int
+    denominator: int
 
 
 class Position(keras.layers.Layer, ABC):
@@ -101,8 +115,72 @@ class SinusoidalPosition(Position):
 
     def encoding(self, positions: tf.Tensor) -> tf.Tensor:
         """Computes sines and cosines."""
-        exact = "float64" if self.compute_dtype == "float64" else "float32"
-        return sinusoidal_encoding(positions, self.d_model, exact)
+        return sinusoidal_encoding(positions, self.d_model, self._exact_dtype())
+
+    def waves(self) -> list[Wave | None]:
+        """Returns the formula of each of the `d_model` dimensions, None if it is 0."""
+        return [
+            Wave("cos" if i % 2 else "sin", i - i % 2, self.d_model)
+            for i in range(self.d_model)
+        ]
+
+    def _exact_dtype(self) -> str:
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class ConcatenatedSinusoidalPosition(SinusoidalPosition):
+    """Adds the paper's sines, and then its cosines: section 3.5 in another order.
+
+    The encoding of Marian models in Hugging Face's transformers. See `Position` for the
+    arguments; `max_length` and `seed` change nothing.
+    """
+
+    def encoding(self, positions: tf.Tensor) -> tf.Tensor:
+        """Computes the sines and the cosines."""
+        dtype = self._exact_dtype()
+        frequencies = [
+            10000 ** -(wave.numerator / wave.denominator)
+            for wave in self.waves()
+            if wave is not None and wave.function == "sin"
+        ]
+        angle = tf.cast(positions, dtype)[:, tf.newaxis]
+        angle *= tf.constant(frequencies, dtype)
+        both = tf.concat([tf.sin(angle), tf.cos(angle)], axis=1)[:, : self.d_model]
+        # An odd d_model lacks the last cosine, or has a dimension too many.
+        missing = max(0, self.d_model - 2 * len(frequencies))
+        return tf.pad(both, [[0, 0], [0, missing]])
+
+    def waves(self) -> list[Wave | None]:
+        """Returns the formula of each dimension: sin of 10000^(-2i/d_model) first."""
+        half = -(-self.d_model // 2)
+        return [
+            Wave("sin", 2 * i, self.d_model)
+            if i < half
+            else Wave("cos", 2 * (i - half), self.d_model)
+            for i in range(self.d_model)
+        ]
+
+
+@keras.saving.register_keras_serializable("t2t_keras")
+class MarianSinusoidalPosition(ConcatenatedSinusoidalPosition):
+    """Adds the sinusoidal encoding of Marian, fairseq and tensor2tensor.
+
+    Sines of pos / 10000^(i / (d_model / 2 - 1)), then the cosines: the wavelengths form
+    a geometric progression from 2 pi to exactly 10000 * 2 pi. The last dimension of an
+    odd d_model is 0. See `Position` for the arguments; `max_length` and `seed` change
+    nothing.
+    """
+
+    def waves(self) -> list[Wave | None]:
+        """Returns the formula of each of the `d_model` dimensions, None if it is 0."""
+        half = self.d_model // 2
+        waves: list[Wave | None] = [
+            Wave(function, i, max(half - 1, 1))
+            for function in ("sin", "cos")
+            for i in range(half)
+        ]
+        return waves + [None] * (self.d_model - 2 * half)
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -130,6 +208,8 @@ class LearnedPosition(Position):
 
 POSITIONAL_ENCODINGS: dict[str, type[Position]] = {
     "sinusoidal": SinusoidalPosition,
+    "sinusoidal_concat": ConcatenatedSinusoidalPosition,
+    "sinusoidal_marian": MarianSinusoidalPosition,
     "learned": LearnedPosition,
 }
 """The layer behind each value of `TransformerConfig.position`."""

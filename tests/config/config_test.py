@@ -36,7 +36,7 @@ def parsed():
         ({"seed": True}, "seed must be an integer of at least 0. Received: True"),
         ({"dropout": float("nan")}, "dropout must be a number from 0 to 1"),
         ({"dropout": -0.1}, "dropout must be a number from 0 to 1. Received: -0.1"),
-        ({"position": "rotary"}, "position must be one of sinusoidal, learned"),
+        ({"position": "rotary"}, "position must be one of sinusoidal,"),
         ({"num_heads": 7}, "d_model must be a multiple of num_heads"),
         ({"source_vocab_size": 9, "target_vocab_size": 8}, "share_embeddings needs"),
         ({"learning_rate": -1}, "learning_rate must be a number of at least 0"),

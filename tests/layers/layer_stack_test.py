@@ -9,6 +9,7 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import (
+    ConcatenatedSinusoidalPosition,
     CrossAttention,
     Decoder,
     DecoderLayer,
@@ -19,7 +20,9 @@ from t2t_keras import (
     LayerNorm,
     LearnedPosition,
     Linear,
+    MarianSinusoidalPosition,
     MultiHeadAttention,
+    OutputWeights,
     Residual,
     SelfAttention,
     SharedEmbedding,
@@ -126,6 +129,9 @@ LAYERS = {
     "windowed_attention": (MultiHeadAttention(2, 8, attention_window=2), 1),
     "cross_attention": (CrossAttention(2, 8), 2),
     "sinusoidal": (SinusoidalPosition(8), 1),
+    "sinusoidal_concat": (ConcatenatedSinusoidalPosition(8), 1),
+    "sinusoidal_marian": (MarianSinusoidalPosition(8), 1),
+    "output_weights": (OutputWeights(5, 8), 1),
     "learned": (LearnedPosition(8, max_length=4), 1),
     "encoder_layer": (EncoderLayer(d_model=8, d_ff=16, num_heads=2), 1),
     "decoder_layer": (DecoderLayer(d_model=8, d_ff=16, num_heads=2), 2),

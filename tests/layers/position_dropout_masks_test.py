@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import (
+    ConcatenatedSinusoidalPosition,
     Dropout,
     LearnedPosition,
+    MarianSinusoidalPosition,
     SinusoidalPosition,
     causal_mask,
     padding_mask,
@@ -33,6 +35,60 @@ def test_sinusoid_is_float64_in_float64_layers():
     angle = np.array(positions)[:, np.newaxis] / 10000 ** (np.arange(0, 64, 2) / 64)
     np.testing.assert_allclose(encoding[:, ::2], np.sin(angle), atol=1e-10)
     np.testing.assert_allclose(encoding[:, 1::2], np.cos(angle), atol=1e-10)
+
+
+def by_hand(positions, d_model, frequencies):
+    """Sines of all frequencies, their cosines, as many dimensions as there are."""
+    angle = np.array(positions)[:, np.newaxis] * frequencies
+    table = np.zeros([len(positions), d_model + 1])
+    table[:, : 2 * len(frequencies)] = np.concatenate(
+        [np.sin(angle), np.cos(angle)], axis=1
+    )
+    return table[:, :d_model]
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 3, 7, 16])
+def test_concatenated_sinusoids_are_the_papers_in_another_order(d_model):
+    layer = ConcatenatedSinusoidalPosition(d_model)
+    positions = [0, 1, 2, 50, 511]
+    encoding = layer.encoding(tf.constant(positions)).numpy()
+    exponents = np.arange(0, d_model, 2) / d_model
+    expected = by_hand(positions, d_model, 10000.0**-exponents)
+    np.testing.assert_allclose(encoding, expected, atol=5e-5)
+    papers = sinusoidal_encoding(tf.constant(positions), d_model).numpy()
+    reordered = np.concatenate([papers[:, ::2], papers[:, 1::2]], axis=1)
+    np.testing.assert_allclose(encoding, reordered, atol=1e-4)
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 3, 7, 16])
+def test_marian_sinusoids_end_at_the_frequency_of_1_over_10000(d_model):
+    layer = MarianSinusoidalPosition(d_model)
+    positions = [0, 1, 2, 50, 511]
+    encoding = layer.encoding(tf.constant(positions)).numpy()
+    half = d_model // 2
+    exponents = np.arange(half) / max(half - 1, 1)
+    expected = by_hand(positions, d_model, 10000.0**-exponents)
+    np.testing.assert_allclose(encoding, expected, atol=5e-5)
+    if half > 1:
+        np.testing.assert_allclose(encoding[4, half - 1], np.sin(0.0511), rtol=1e-5)
+    if d_model % 2:
+        assert not encoding[:, -1].any()
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [SinusoidalPosition, ConcatenatedSinusoidalPosition, MarianSinusoidalPosition],
+)
+@pytest.mark.parametrize("d_model", [5, 8])
+def test_waves_are_the_formulas_of_the_dimensions(cls, d_model):
+    layer = cls(d_model, dtype="float64")
+    encoding = layer.encoding(tf.range(9)).numpy()
+    for wave, column in zip(layer.waves(), encoding.T, strict=True):
+        expected = np.zeros(9)
+        if wave is not None:
+            scale = 10000 ** (wave.numerator / wave.denominator)
+            expected = getattr(np, wave.function)(np.arange(9) / scale)
+        np.testing.assert_allclose(column, expected, atol=1e-12)
 
 
 def test_positions_can_be_given():

@@ -19,7 +19,9 @@ from t2t_keras import (
     LayerNorm,
     LearnedPosition,
     Linear,
+    MarianSinusoidalPosition,
     MultiHeadAttention,
+    OutputWeights,
     Residual,
     SelfAttention,
     SharedEmbedding,
@@ -70,6 +72,8 @@ CALLS = {
     "sinusoidal": lambda: SinusoidalPosition(8),
     "learned": lambda: built(LearnedPosition(8)),
     "logits": lambda: embedding().logits,
+    "output_weights": lambda: built(OutputWeights(5, 8)),
+    "sinusoidal_marian": lambda: MarianSinusoidalPosition(8),
     "encoder_layer": lambda: built(EncoderLayer(d_model=8, d_ff=16, num_heads=2)),
     "decoder_layer_x": lambda: functools.partial(
         _swapped, built(DecoderLayer(d_model=8, d_ff=16, num_heads=2), *PAIR), PAIR[0]
