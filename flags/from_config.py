@@ -1,7 +1,7 @@
 """Command-line flags generated from the fields of configurations."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import Field, fields
 from typing import Any
 
 from absl import flags
@@ -25,26 +25,54 @@ def define(config: type[Config], names: Iterable[str], module_name: str) -> None
         names: Names of the fields.
         module_name: Module under which `--helpfull` lists the flags.
     """
+    for name, field in _fields(config, names):
+        text = f"{field.metadata['help']} {_default(name, field.metadata)}"
+        _define(config, field, None, text, module_name)
+
+
+def define_with_defaults(
+    config: type[Config], names: Iterable[str], module_name: str
+) -> None:
+    """Defines flags like `define`, but with the defaults of the fields.
+
+    Args:
+        config: Configuration class that presets do not contain.
+        names: Names of the fields.
+        module_name: Module under which `--helpfull` lists the flags.
+    """
+    for _, field in _fields(config, names):
+        _define(config, field, field.default, field.metadata["help"], module_name)
+
+
+def _fields(config: type[Config], names: Iterable[str]) -> list[tuple[str, Field[Any]]]:
     by_name = {field.name: field for field in fields(config)}  # type: ignore[arg-type]
-    for name in names:
-        meta = by_name[name].metadata
-        text = f"{meta['help']} {_default(name, meta)}"
-        limits = {"lower_bound": meta["minimum"], "upper_bound": meta["maximum"]}
-        common: dict[str, Any] = {"name": name, "default": None, "help": text}
-        common["module_name"] = module_name
-        kind, _ = field_type(config, name)
-        if meta["choices"]:
-            flags.DEFINE_enum(enum_values=meta["choices"], **common)
-        elif kind is bool:
-            flags.DEFINE_bool(**common)
-        elif kind is int:
-            flags.DEFINE_integer(**limits, **common)
-        elif kind is float:
-            flags.DEFINE_float(**limits, **common)
-        elif kind is tuple:
-            flags.DEFINE_list(**common)
-        else:
-            flags.DEFINE_string(**common)
+    return [(name, by_name[name]) for name in names]
+
+
+def _define(
+    config: type[Config],
+    field: Field[Any],
+    default: Any,
+    text: str,
+    module_name: str,
+) -> None:
+    meta = field.metadata
+    limits = {"lower_bound": meta["minimum"], "upper_bound": meta["maximum"]}
+    common: dict[str, Any] = {"name": field.name, "default": default, "help": text}
+    common["module_name"] = module_name
+    kind, _ = field_type(config, field.name)
+    if meta["choices"]:
+        flags.DEFINE_enum(enum_values=meta["choices"], **common)
+    elif kind is bool:
+        flags.DEFINE_bool(**common)
+    elif kind is int:
+        flags.DEFINE_integer(**limits, **common)
+    elif kind is float:
+        flags.DEFINE_float(**limits, **common)
+    elif kind is tuple:
+        flags.DEFINE_list(**common)
+    else:
+        flags.DEFINE_string(**common)
 
 
 def _default(name: str, meta: Mapping[str, Any]) -> str:

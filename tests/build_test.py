@@ -253,14 +253,14 @@ MAY_IMPORT = {
         *("training_run", "training", "config", "data", "decoding", "evaluation"),
         *("analysis", "model_dir", "transformer", "interrupts"),
     },
-    "decoding": {"decoding", "data", "layers", "transformer"},
+    "decoding": {"decoding", "config", "data", "layers", "transformer"},
     "export": {"export", "data", "decoding", "transformer", "model_dir"},
     "server": {"server", "export"},
     "client": {"client", "decoding"},
     "evaluation": {"evaluation", "data"},
     "analysis": {"analysis", "config", "data", "layers", "transformer"},
     "config": {"config"},
-    "flags": {"flags", "config"},
+    "flags": {"flags", "config", "decoding"},
 }
 
 EVERYWHERE = {

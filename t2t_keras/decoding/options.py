@@ -1,80 +1,91 @@
-"""Options of the search."""
+"""Options of beam search and sampling."""
 
 import dataclasses
 
+from t2t_keras.config.config_base import Config, option
 from t2t_keras.errors import UserError
+
+_PRESET = "A model trained with a preset that sets its own value uses that by default."
 
 
 @dataclasses.dataclass(frozen=True)
-class SearchOptions:
-    """Arguments of `search`.
+class SearchOptions(Config):
+    """Options of beam search and sampling.
 
-    Args:
-        beam_size: Number of beams; 1 is greedy search. Default 4.
-        length_penalty: Exponent of the length penalty. Default 0.6.
-        max_extra_length: How many tokens longer than its source an output may be,
-            unless `min_length` or a prefix asks for more. Default 50.
-        max_output_tokens: Maximum number of tokens of an output with its end
-            token, for any source length; 0 for no limit. Default 0.
-        n_best: Number of best hypotheses to find. Default 1.
-        min_length: Minimum number of tokens of an output, without the end token.
-            Default 0.
-        no_repeat_ngram: Block repeated n-grams of this size; 0 to allow them.
-            Default 0.
-        sample: Draw `beam_size` independent random outputs instead of searching for
-            the most probable ones. Default False.
-        temperature: Sampling temperature, by which the logits are divided.
-            Default 1.
-        top_k: Sample from this many most probable tokens only; 0 for all. Default 0.
-        top_p: Sample from the most probable tokens with this total probability.
-            Default 1.
-        sample_seed: Random seed, combined with the sentence's index. Default 0.
+    All fields are flags of the stages that decode, with the same names.
 
     Raises:
-        UserError: If an argument is out of its range.
+        UserError: If a value has the wrong type, is out of range, or contradicts
+            another.
     """
 
-    beam_size: int = 4
-    length_penalty: float = 0.6
-    max_extra_length: int = 50
-    max_output_tokens: int = 0
-    n_best: int = 1
-    min_length: int = 0
-    no_repeat_ngram: int = 0
-    sample: bool = False
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    sample_seed: int = 0
+    beam_size: int = option(
+        4, f"Number of beams; 1 is greedy search. {_PRESET}", minimum=1
+    )
+    length_penalty: float = option(
+        0.6,
+        "Exponent of the length penalty: 0 prefers short outputs, larger values prefer "
+        f"longer ones. {_PRESET}",
+        minimum=0,
+    )
+    max_extra_length: int = option(
+        50,
+        "Maximum number of tokens by which an output may be longer than its input, "
+        f"unless min_length or a forced prefix asks for more. {_PRESET}",
+        minimum=1,
+    )
+    max_output_tokens: int = option(
+        0,
+        "Maximum number of tokens in the output, end token included (0 = no limit).",
+        minimum=0,
+    )
+    n_best: int = option(
+        1, "Number of hypotheses per sentence, at most beam_size.", minimum=1
+    )
+    min_length: int = option(
+        0, "Minimum number of tokens in the output, end token excluded.", minimum=0
+    )
+    no_repeat_ngram: int = option(
+        0, "Block repeated n-grams of this size (0 = off).", minimum=0
+    )
+    sample: bool = option(
+        False,
+        "Sample beam_size translations from the model's distribution instead of "
+        "searching for the most probable ones.",
+    )
+    temperature: float = option(
+        1.0, "Temperature for sample: logits are divided by it."
+    )
+    top_k: int = option(
+        0,
+        "Number of most probable tokens that sample draws from (0 = all).",
+        minimum=0,
+    )
+    top_p: float = option(
+        1.0,
+        "Probability mass of the most probable tokens that sample draws from (nucleus "
+        "sampling; 1 = all tokens).",
+    )
+    sample_seed: int = option(0, "Random seed for sample.")
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("beam_size", 1),
-            ("n_best", 1),
-            ("length_penalty", 0),
-            ("max_extra_length", 1),
-            ("max_output_tokens", 0),
-            ("min_length", 0),
-            ("no_repeat_ngram", 0),
-            ("top_k", 0),
-        ):
-            value = getattr(self, name)
-            if value < least:
-                raise UserError(f"{name} is at least {least}. Received: {value}")
+        super().__post_init__()
         if self.n_best > self.beam_size:
             raise UserError(
-                "There are no more hypotheses than beams. Received: "
+                "n_best must be at most beam_size. Received: "
                 f"n_best={self.n_best}, beam_size={self.beam_size}"
             )
         if 0 < self.max_output_tokens < self.min_length:
             raise UserError(
-                "An output cannot be as long as min_length asks. Received: "
+                "min_length must be at most max_output_tokens. Received: "
                 f"min_length={self.min_length}, "
                 f"max_output_tokens={self.max_output_tokens}"
             )
         if self.no_repeat_ngram == 1:
-            raise UserError("no_repeat_ngram is 0, or at least 2. Received: 1")
+            raise UserError("no_repeat_ngram must be 0 or at least 2. Received: 1")
         if self.temperature <= 0:
-            raise UserError(f"temperature is positive. Received: {self.temperature}")
+            raise UserError(
+                f"temperature must be positive. Received: {self.temperature}"
+            )
         if not 0 < self.top_p <= 1:
-            raise UserError(f"top_p lies in (0, 1]. Received: {self.top_p}")
+            raise UserError(f"top_p must be in (0, 1]. Received: {self.top_p}")
