@@ -92,10 +92,21 @@ def _parse_flags(
     except flags.Error as error:
         report(f"error: {error}\nTry --help for the flags of this stage.")
         sys.exit(flush_streams(EXIT_USAGE))
+    except (BrokenPipeError, WriteError) as error:
+        # A long help text is written before the streams are flushed.
+        sys.exit(flush_streams(_report_write_error(error)))
     except SystemExit:
         # --help was given, for which absl exits with status 1.
         sys.exit(flush_streams(0))
     return rest
+
+
+def _report_write_error(error: OSError) -> int:
+    """Reports an error in writing output, and returns the exit status."""
+    # A reader that closes the pipe early, such as head, is not reported.
+    if not isinstance(error, BrokenPipeError):
+        report(f"error: {write_error_message(error)}")
+    return write_error_status(error)
 
 
 def _call(
@@ -114,17 +125,13 @@ def _call(
         with _quiet_import(), _without_matplotlib():
             import tensorflow  # noqa: F401
         return (main(arguments) if takes_arguments else main()) or 0
-    except BrokenPipeError:
-        # The reader of the output has closed it.
-        return EXIT_FAILURE
+    except (BrokenPipeError, WriteError) as error:
+        return _report_write_error(error)
     except KeyboardInterrupt:
         status, message = EXIT_INTERRUPTED, "interrupted"
     except UserError as error:
         status, message = EXIT_USAGE, str(error)
         _print_traceback()
-    except WriteError as error:
-        report(f"error: {write_error_message(error)}")
-        return write_error_status(error)
     except Exception as error:
         # A fault of the machine or a bug: the exception type helps to find it.
         status, message = EXIT_FAILURE, f"{type(error).__name__}: {error}"

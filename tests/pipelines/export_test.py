@@ -137,7 +137,10 @@ def test_rejected_export_leaves_nothing_behind(model_dir, tmp_path):
     flags = (f"--model_dir={model_dir}", f"--export_dir={base}")
     for arguments, message in (
         ([*flags, "--version=3"], "already has a version 3"),
-        ([*flags, "--beam_size=2", "--export_n_best=3"], "n_best must be at most beam_size"),
+        (
+            [*flags, "--beam_size=2", "--export_n_best=3"],
+            "n_best must be at most beam_size",
+        ),
         ([*flags, "--checkpoint=99"], "There is no checkpoint"),
         ([flags[0], f"--export_dir={model_dir}/config.json"], "cannot be written to"),
         ([flags[0]], "--export_dir must be given"),

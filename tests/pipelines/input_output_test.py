@@ -94,6 +94,40 @@ def test_write_errors_name_the_output(unbuffered, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["opened"]
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("module", ["train", "translate"])
+def test_help_ends_quietly_when_the_reader_closes_the_pipe(module, unbuffered):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.run(
+        [sys.executable, "-m", f"t2t_keras.pipelines.{module}", "--help"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    os.close(writer)
+    assert (process.returncode, process.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("redirections", "status", "message"),
+    [(">&-", 2, CLOSED), (">/dev/full", 1, FULL.format("Standard output"))],
+)
+def test_help_longer_than_the_buffer_reports_write_errors(
+    redirections, status, message
+):
+    process = subprocess.run(
+        [
+            *("sh", "-c", f'exec "$@" {redirections}', "sh"),
+            *(sys.executable, "-m", "t2t_keras.pipelines.train", "--help"),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (process.returncode, process.stderr) == (status, message)
+
+
 def test_output_is_appended_to_a_file_that_the_shell_redirects_to(tmp_path):
     (tmp_path / "log").write_text("before\n")
     assert run(tmp_path, ">>log", "/dev/stdout").returncode == 0
