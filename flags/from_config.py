@@ -112,6 +112,6 @@ def given(config: type[Config]) -> dict[str, Any]:
 def _integers(name: str, values: list[str]) -> tuple[int, ...]:
     if not all(value.isdecimal() for value in values):
         raise UserError(
-            f"--{name} takes integers, such as 10,12. Received: {','.join(values)}"
+            f"--{name} must be integers, such as 10,12. Received: {','.join(values)}"
         )
     return tuple(int(value) for value in values)

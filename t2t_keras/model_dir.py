@@ -16,7 +16,7 @@ from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
-from t2t_keras.layers.initializers import weights_to_be_loaded
+from t2t_keras.layers.initializers import zero_initialization
 from t2t_keras.layers.linear import frozen_weights
 from t2t_keras.model_files import ModelFiles
 from t2t_keras.training.weight_averaging import average_weights
@@ -205,7 +205,7 @@ class ModelDir(ModelFiles):
         # Reading and checksums release the GIL, so the model is built in the meantime.
         with (
             ThreadPoolExecutor(1) as pool,
-            weights_to_be_loaded(),
+            zero_initialization(),
             frozen_weights(frozen),
         ):
             reading = pool.submit(load_arrays, path)

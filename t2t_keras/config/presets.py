@@ -1,4 +1,4 @@
-"""Presets: named configurations, those of the paper among them."""
+"""Presets: named configurations, including those of the paper."""
 
 import dataclasses
 from dataclasses import field
@@ -53,7 +53,10 @@ class Preset:
             elif name in ("subword", "vocab_size"):
                 parts[""][name] = value
             else:
-                raise UserError(f"There is no hyper-parameter {name!r}.")
+                raise UserError(
+                    "A hyper-parameter must be one of "
+                    f"{', '.join(self.values())}. Received: {name!r}"
+                )
         return dataclasses.replace(
             self,
             transformer=self.transformer.replace(**parts["transformer"]),

@@ -236,7 +236,7 @@ class TrainingConfig(Config):
                 raise UserError(f"{name} must be below 1. Received: 1")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise UserError(
-                f"ema_decay must lie between 0 and 1. Received: {self.ema_decay}"
+                f"ema_decay must be between 0 and 1. Received: {self.ema_decay}"
             )
         if self.profile_steps is not None and len(self.profile_steps) != 2:
             raise UserError(

@@ -120,12 +120,13 @@ class TransformerConfig(Config):
         source, target = self.source_vocab_size, self.target_vocab_size
         if self.share_embeddings and target is not None and source != target:
             raise UserError(
-                "share_embeddings needs one vocabulary. Received: source_vocab_size="
-                f"{source}, target_vocab_size={target}"
+                "With share_embeddings, target_vocab_size must equal source_vocab_size "
+                f"or be None. Received: source_vocab_size={source}, "
+                f"target_vocab_size={target}"
             )
         if self.d_k is None and self.d_model % self.num_heads:
             raise UserError(
-                "Without d_k, d_model must be a multiple of num_heads. "
+                "d_model must be a multiple of num_heads unless d_k is given. "
                 f"Received: d_model={self.d_model}, num_heads={self.num_heads}"
             )
 
@@ -136,7 +137,9 @@ class TransformerConfig(Config):
             UserError: If they are not set.
         """
         if self.source_vocab_size is None:
-            raise UserError("A model needs source_vocab_size. Received: None")
+            raise UserError(
+                "source_vocab_size must be set to build a model. Received: None"
+            )
         return self.source_vocab_size, self.target_vocab_size or self.source_vocab_size
 
     def depths(self) -> tuple[int, int]:

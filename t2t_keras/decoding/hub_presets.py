@@ -18,7 +18,7 @@ from t2t_keras.data.new_directory import new_directory
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
-from t2t_keras.layers.initializers import weights_to_be_loaded
+from t2t_keras.layers.initializers import zero_initialization
 from t2t_keras.optional_packages import require_extra
 from t2t_keras.transformer import Transformer
 
@@ -97,7 +97,7 @@ def load_preset(preset: str | Path, dtype: str | None = None) -> Pretrained:
         saved = json.loads((directory / _TRANSLATOR).read_text(encoding="utf-8"))
         options = SearchOptions(**saved["search"])
         tokenizers = TokenizerPair.load(directory / _TOKENIZER)
-        with weights_to_be_loaded():
+        with zero_initialization():
             model = get_preset_loader(str(directory)).load_backbone(
                 Transformer, load_weights=True, dtype=dtype or config["config"]["dtype"]
             )

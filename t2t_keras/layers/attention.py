@@ -44,8 +44,9 @@ class AttentionResult(NamedTuple):
 class Attention(TracedOutputs, keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
 
-    Base class of `SelfAttention` and `CrossAttention`. The subclasses project queries,
-    keys and values; this class computes everything after the projections.
+    Base class of `SelfAttention` and `CrossAttention`. The subclasses define how
+    queries, keys and values are projected, in `_input_projections` and `call`; this
+    class creates all weights and computes everything after the input projections.
 
     Args:
         num_heads: Number of heads, h.
@@ -75,7 +76,7 @@ class Attention(TracedOutputs, keras.layers.Layer):
         super().__init__(**kwargs)
         if d_k is None and d_model % num_heads:
             raise UserError(
-                "Without d_k, d_model must be a multiple of num_heads. "
+                "d_model must be a multiple of num_heads unless d_k is given. "
                 f"Received: d_model={d_model}, num_heads={num_heads}"
             )
         self.num_heads = num_heads
@@ -89,6 +90,12 @@ class Attention(TracedOutputs, keras.layers.Layer):
             attention_dropout, seed, dtype=self.dtype_policy, name="dropout"
         )
         self.output_projection = self._projection(d_model, "output_projection")
+        for name, units in self._input_projections().items():
+            setattr(self, name, self._projection(units, name))
+
+    def _input_projections(self) -> dict[str, int]:
+        """Returns the output size of each input projection, by attribute name."""
+        raise NotImplementedError
 
     def _projection(self, units: int, name: str) -> Linear:
         return Linear(
@@ -99,9 +106,9 @@ class Attention(TracedOutputs, keras.layers.Layer):
             name=name,
         )
 
-    def _build(self, *projections: Linear) -> None:
-        for projection in projections:
-            projection.build((None, None, self.d_model))
+    def _build(self) -> None:
+        for name in self._input_projections():
+            getattr(self, name).build((None, None, self.d_model))
         self.output_projection.build((None, None, self.num_heads * self.d_v))
         self.dropout.build((None, None, None, None))
         self.built = True
@@ -126,9 +133,9 @@ class Attention(TracedOutputs, keras.layers.Layer):
         # Rank 2 is ambiguous: [batch, key] or [query, key].
         if mask.shape.rank in (0, 1, 2):
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} expects attention_mask of "
-                "shape [batch, query, key] or [batch, heads, query, key] (any axis "
-                f"may be 1). Received shape: {mask.shape}"
+                f"{type(self).__name__} {self.name!r}: attention_mask must have shape "
+                "[batch, query, key] or [batch, heads, query, key] (any axis may be "
+                f"1). Received shape: {mask.shape}"
             )
         return mask
 

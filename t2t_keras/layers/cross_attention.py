@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers.attention import Attention, AttentionResult, KeyValue
+from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.shapes import check_shape, require_shape, size_of
 
 
@@ -45,38 +46,21 @@ class CrossAttention(Attention):
             if a call argument has the wrong shape or the mask the wrong dtype.
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        d_model: int,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        attention_dropout: float = 0.0,
-        attention_bias: bool = False,
-        seed: int = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            num_heads,
-            d_model,
-            d_k,
-            d_v,
-            attention_dropout,
-            attention_bias,
-            seed,
-            **kwargs,
-        )
-        self.query = self._projection(self.num_heads * self.d_k, "query")
-        self.key_value = self._projection(
-            self.num_heads * (self.d_k + self.d_v), "key_value"
-        )
+    query: Linear
+    key_value: Linear
+
+    def _input_projections(self) -> dict[str, int]:
+        return {
+            "query": self.num_heads * self.d_k,
+            "key_value": self.num_heads * (self.d_k + self.d_v),
+        }
 
     def build(self, query_shape: Any = None, memory_shape: Any = None) -> None:
         """Creates all weights. Their sizes do not depend on the input."""
         shape = (None, None, self.d_model)
         check_shape(query_shape or shape, shape, self, "query")
         check_shape(memory_shape or shape, shape, self, "memory")
-        self._build(self.query, self.key_value)
+        self._build()
 
     def project_memory(self, memory: tf.Tensor) -> KeyValue:
         """Projects a memory to keys and values, to reuse them in several calls.
@@ -106,10 +90,10 @@ class CrossAttention(Attention):
         """Computes attention from each query position to the unmasked memory."""
         if (memory is None) == (projected_memory is None):
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} attends to one memory: give "
-                "either memory or projected_memory. Received: "
-                f"{'neither' if memory is None else 'both'}. SelfAttention attends to "
-                "its own input."
+                f"{type(self).__name__} {self.name!r}: exactly one of memory and "
+                "projected_memory must be given. Received: "
+                f"{'neither' if memory is None else 'both'}. To attend from a sequence "
+                "to itself, use SelfAttention."
             )
         query = require_shape(query, (None, None, self.d_model), self, "query")
         mask = self._checked_mask(attention_mask)

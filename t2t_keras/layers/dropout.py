@@ -37,12 +37,12 @@ class Dropout(keras.layers.Layer):
     def __init__(self, rate: float, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
-            raise UserError(f"A dropout rate lies in [0, 1). Received: rate={rate}")
+            raise UserError(f"rate must be in [0, 1). Received: rate={rate}")
         largest = float(tf.as_dtype(self.compute_dtype).max)
         if 1 / (1 - rate) > largest:
             raise UserError(
-                "A dropout rate must be low enough that 1 / (1 - rate) is at most "
-                f"{largest:g} in {self.compute_dtype}. Received: rate={rate}"
+                f"1 / (1 - rate) must be at most {largest:g}, the maximum of "
+                f"{self.compute_dtype}. Received: rate={rate}"
             )
         self.rate = rate
         self.seed = seed

@@ -42,7 +42,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocab_size, self.d_model),
-            initializer=initializers.of_rows(self.d_model, self.seed),
+            initializer=initializers.embeddings_initializer(self.d_model, self.seed),
             # Cast after the lookup, which needs few rows, and whose gradient, a sum
             # over equal tokens, needs full precision.
             autocast=False,

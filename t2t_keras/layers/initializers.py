@@ -6,43 +6,43 @@ from collections.abc import Iterator
 
 import keras
 
-_TO_BE_LOADED = contextvars.ContextVar("_TO_BE_LOADED", default=False)
+_USE_ZEROS = contextvars.ContextVar("_USE_ZEROS", default=False)
 
 
 @contextlib.contextmanager
-def weights_to_be_loaded() -> Iterator[None]:
-    """Context in which layers are built with zeros instead of random weights.
+def zero_initialization() -> Iterator[None]:
+    """Context in which layers initialize their weights to zero instead of randomly.
 
-    For models whose weights are all loaded right after: drawing millions of random
-    numbers takes as long as reading the weights from a file.
+    Use it to build a model whose weights are all loaded afterwards: drawing millions of
+    random numbers takes as long as reading the weights from a file.
     """
-    token = _TO_BE_LOADED.set(True)
+    token = _USE_ZEROS.set(True)
     try:
         yield
     finally:
-        _TO_BE_LOADED.reset(token)
+        _USE_ZEROS.reset(token)
 
 
-def of_matrix(seed: int) -> keras.initializers.Initializer:
-    """Returns the initializer of a projection (Glorot and Bengio, 2010, uniform).
+def kernel_initializer(seed: int) -> keras.initializers.Initializer:
+    """Returns the initializer of a kernel (Glorot and Bengio, 2010, uniform).
 
     Args:
         seed: Random seed.
     """
-    return _drawn(keras.initializers.GlorotUniform(seed))
+    return _zeros_or(keras.initializers.GlorotUniform(seed))
 
 
-def of_rows(d_model: int, seed: int) -> keras.initializers.Initializer:
+def embeddings_initializer(d_model: int, seed: int) -> keras.initializers.Initializer:
     """Returns the initializer of an embedding table: normal, variance 1 / d_model.
 
     Args:
         d_model: Size of an embedding.
         seed: Random seed.
     """
-    return _drawn(keras.initializers.RandomNormal(stddev=d_model**-0.5, seed=seed))
+    return _zeros_or(keras.initializers.RandomNormal(stddev=d_model**-0.5, seed=seed))
 
 
-def _drawn(
+def _zeros_or(
     initializer: keras.initializers.Initializer,
 ) -> keras.initializers.Initializer:
-    return keras.initializers.Zeros() if _TO_BE_LOADED.get() else initializer
+    return keras.initializers.Zeros() if _USE_ZEROS.get() else initializer

@@ -36,12 +36,12 @@ class LayerNorm(keras.layers.LayerNormalization):
         rank = len(input_shape)
         self.axis = sorted({*self.axis} if isinstance(self.axis, list) else [self.axis])
         if not {*self.axis} <= {*range(-rank, rank)}:
-            self._refuse(input_shape)
+            self._reject(input_shape)
         if self.axis[0] < 0 <= self.axis[-1]:  # May be the same axis twice.
             self.axis = sorted({axis % rank for axis in self.axis})
         self.sizes = {axis: input_shape[axis] for axis in self.axis}
         if None in self.sizes.values():
-            self._refuse(input_shape)
+            self._reject(input_shape)
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -73,12 +73,12 @@ class LayerNorm(keras.layers.LayerNormalization):
         expected: list[int | None] = [None] * rank
         for axis, size in self.sizes.items():
             if axis not in range(-rank, rank):
-                self._refuse(shape)
+                self._reject(shape)
             expected[axis] = size
         return tuple(expected)
 
-    def _refuse(self, shape: Any) -> NoReturn:
+    def _reject(self, shape: Any) -> NoReturn:
         raise ValueError(
-            f"LayerNorm {self.name!r} normalizes over the axes {self.axis}, which must "
-            f"exist and have known sizes. Received shape: {tuple(shape)}"
+            f"LayerNorm {self.name!r}: the axes {self.axis} of the input must exist "
+            f"and have known sizes. Received shape: {tuple(shape)}"
         )

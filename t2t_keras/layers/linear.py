@@ -16,15 +16,16 @@ _FROZEN = contextvars.ContextVar("_FROZEN", default=False)
 
 @contextlib.contextmanager
 def frozen_weights(frozen: bool = True) -> Iterator[None]:
-    """Layers that are made inside join a product and its bias into one operation.
+    """Context in which layers are created with fused matrix products and biases.
 
-    For models whose weights never change, in a process in which oneDNN assumes so
-    (`t2t_keras.runtime`): elsewhere the two are faster apart, and a process that makes
-    this assumption and changes the weights would go on with the old ones. A model keeps
-    its form wherever it is traced, and does not save it.
+    Use it for models whose weights never change, in a process where oneDNN assumes
+    frozen weights (`t2t_keras.runtime`). In other processes, separate operations are
+    faster. If weights change in a process with this assumption, oneDNN continues to
+    use the old ones. The choice is made when a layer is created, applies to all of its
+    graphs, and is not saved with the model.
 
     Args:
-        frozen: Whether to join them. Default True.
+        frozen: Whether to fuse them. Default True.
     """
     token = _FROZEN.set(frozen)
     try:
@@ -37,16 +38,16 @@ def project(
     x: tf.Tensor,
     kernel: tf.Tensor,
     bias: tf.Tensor | None = None,
-    joined: bool = False,
+    fuse_bias: bool = False,
 ) -> Any:
     """Computes x W^T + b at every position.
 
     Args:
         x: `[batch, ..., inputs]` float.
-        kernel: `[units, inputs]`, W, of the dtype of `x`.
-        bias: `[units]`, b, likewise. Default none.
-        joined: Whether the bias is added right behind the product, as of
-            `frozen_weights`. Default False.
+        kernel: `[units, inputs]`, W, in the dtype of `x`.
+        bias: `[units]`, b, in the dtype of `x`. Default: no bias.
+        fuse_bias: Whether TensorFlow may fuse the product and the bias (see
+            `frozen_weights`). Default False.
 
     Returns:
         `[batch, ..., units]`.
@@ -54,31 +55,33 @@ def project(
     units, inputs = kernel.shape
     if len(x.shape) == 2 and bias is None:
         return tf.matmul(x, kernel, transpose_b=True)
-    # A product of two matrices is one call of the library that computes it; one of a
-    # batch of matrices would be a call for each.
+    # Reshape to a product of two matrices, which is a single library call. A batched
+    # product would be one call per matrix.
     y = tf.matmul(tf.reshape(x, [-1, inputs]), kernel, transpose_b=True)
-    # TensorFlow makes one operation of a product and a bias right behind it. oneDNN
-    # arranges W anew at each call of that, which in bfloat16 takes as long as the
-    # product, unless it assumes that W never changes: else a reshape keeps them apart.
-    if bias is not None and joined:
+    # TensorFlow fuses a product with a bias that directly follows it. oneDNN reorders W
+    # at each call of the fused operation, unless it assumes that W is frozen; in
+    # bfloat16, that takes as long as the product. A reshape in between prevents the
+    # fusion.
+    if bias is not None and fuse_bias:
         y = tf.nn.bias_add(y, bias)
     y = reshape_last(y, x, len(x.shape) - 1, [units])
-    return y if bias is None or joined else tf.nn.bias_add(y, bias)
+    return y if bias is None or fuse_bias else tf.nn.bias_add(y, bias)
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Linear(keras.layers.Layer):
-    """W x + b, where W holds a row for each output: PyTorch's layout, not Keras's.
+    """W x + b, with one row of W per output: the layout of PyTorch, not of Keras.
 
-    In that layout oneDNN computes the products of decoding, of few rows, 1.2 to 1.8
-    times as fast on a CPU, since what is multiplied with what lies side by side in
-    memory, and those of training as fast. Without oneDNN, which is not everywhere the
-    default, those of few rows are slower (docs/performance.md).
+    With oneDNN on a CPU, this layout makes the small products of decoding 1.2 to 1.8
+    times as fast, because the numbers to multiply are adjacent in memory. The products
+    of training are as fast in either layout. Without oneDNN, which is not the default
+    on all platforms, small products are slower in this layout (docs/performance.md).
 
     Args:
         units: Size of the output.
-        use_bias: Whether b is added, which begins as 0. Default True.
-        seed: Of the initial W (Glorot and Bengio, 2010, uniform). Default 0.
+        use_bias: Whether to add b, which is initialized to 0. Default True.
+        seed: Random seed of the initializer of W (Glorot and Bengio, 2010, uniform).
+            Default 0.
 
     Call arguments:
         x: `[batch, ..., inputs]` float.
@@ -87,8 +90,8 @@ class Linear(keras.layers.Layer):
         `[batch, ..., units]` in the compute dtype.
 
     Raises:
-        ValueError: If the last axis of `x` has another size than in the first call, or
-            its size is unknown in the first call.
+        ValueError: If the size of the last axis of `x` is unknown in the first call, or
+            changes afterwards.
     """
 
     def __init__(
@@ -98,19 +101,19 @@ class Linear(keras.layers.Layer):
         self.units = units
         self.use_bias = use_bias
         self.seed = seed
-        self._joins_bias = _FROZEN.get()
+        self._fuse_bias = _FROZEN.get()
 
     def build(self, input_shape: Any) -> None:
         """Creates W, `[units, inputs]`, and b, `[units]`."""
         if input_shape[-1] is None:
             raise ValueError(
-                f"Linear {self.name!r} must know the size of the last axis of its "
-                f"input when it is built. Received shape: {tuple(input_shape)}"
+                f"Linear {self.name!r}: the last axis of the input must have a known "
+                f"size. Received shape: {tuple(input_shape)}"
             )
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.units, input_shape[-1]),
-            initializer=initializers.of_matrix(self.seed),
+            initializer=initializers.kernel_initializer(self.seed),
         )
         self.bias = (
             self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
@@ -122,10 +125,10 @@ class Linear(keras.layers.Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Projects each position."""
         x = require_shape(x, (..., self.kernel.shape[1]), self, "x")
-        return project(x, self.kernel, self.bias, self._joins_bias)
+        return project(x, self.kernel, self.bias, self._fuse_bias)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the output: `units` on the last axis."""
+        """Returns the output shape, whose last axis has size `units`."""
         if self.built:
             check_shape(input_shape, (..., self.kernel.shape[1]), self, "x")
         return (*input_shape[:-1], self.units)

@@ -1,7 +1,6 @@
 """Boolean attention masks: True where a query may attend to a key.
 
-Every mask made here broadcasts to `[batch, heads, query, key]`, so that two of them are
-joined by `&`.
+All masks broadcast to `[batch, heads, query, key]`, so they can be combined with `&`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from t2t_keras.special_tokens import PAD_ID
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Lets every query see the keys that are real tokens.
+    """Masks padding: every query may attend to all keys that are not padding.
 
     Args:
         ids: `[batch, key]` integer token ids.
@@ -25,13 +24,13 @@ def padding_mask(ids: tf.Tensor) -> tf.Tensor:
 
 
 def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
-    """Lets position i see the positions 0..i (section 3.2.3).
+    """Masks later positions: position i may attend to 0..i (section 3.2.3).
 
     Args:
-        length: The number of positions, a Python or a scalar int32 tensor.
+        length: Number of positions, a Python integer or a scalar int32 tensor.
 
     Returns:
-        `[1, 1, length, length]` bool, the lower triangle True.
+        `[1, 1, length, length]` bool, True in the lower triangle.
     """
     positions = tf.range(length)
     visible = positions[:, tf.newaxis] >= positions[tf.newaxis, :]
@@ -41,19 +40,20 @@ def causal_mask(length: int | tf.Tensor) -> tf.Tensor:
 def window_mask(
     positions: tf.Tensor, key_positions: tf.Tensor, window: int
 ) -> tf.Tensor:
-    """Lets a position see those around it (section 4, restricted self-attention).
+    """Masks positions outside a window around the query (section 4).
 
     Args:
         positions: `[query]` or `[batch, query]` integer, the positions of the queries
             in their sequences.
-        key_positions: `[key]` or `[batch, key]` integer, those of the keys.
-        window: The paper's r: position i sees i - r // 2 to i + r // 2.
+        key_positions: `[key]` or `[batch, key]` integer, the positions of the keys.
+        window: Size of the window, r in the paper: position i may attend to i - r // 2
+            up to i + r // 2.
 
     Returns:
         `[batch or 1, 1, query, key]` bool.
 
     Raises:
-        ValueError: If positions are not of rank 1 or 2.
+        ValueError: If positions do not have rank 1 or 2.
     """
     queries, keys = (
         _with_batch(x, name)
@@ -67,7 +67,7 @@ def _with_batch(positions: Any, name: str) -> tf.Tensor:
     positions = tf.cast(positions, tf.int32)
     if positions.shape.rank not in (1, 2):
         raise ValueError(
-            f"window_mask expects {name} of shape [length] or [batch, length]. "
+            f"{name} must have shape [length] or [batch, length]. "
             f"Received shape: {positions.shape}"
         )
     return positions if positions.shape.rank == 2 else positions[tf.newaxis]
@@ -91,23 +91,23 @@ def fit_mask(mask: Any, shape: Sequence[int | None]) -> tf.Tensor:
     mask = tf.convert_to_tensor(mask)
     if mask.dtype != tf.bool:
         raise ValueError(
-            "An attention mask must be boolean (True = attend). Received dtype: "
+            "The attention mask must be boolean (True = attend). Received dtype: "
             f"{mask.dtype.name}"
         )
     if mask.shape.rank is None:
         mask = tf.ensure_shape(mask, [None] * len(shape))
     received = mask.shape
     while len(mask.shape) < len(shape):
-        # The batch stays the first axis: the axis of the heads is inserted after it.
+        # The batch stays the first axis: the heads axis is inserted after it.
         mask = tf.expand_dims(mask, -3 if len(mask.shape) > 1 else 0)
     sizes = list(zip(mask.shape, shape, strict=False))
     if len(mask.shape) != len(shape) or any(
         None not in pair and pair[0] not in (1, pair[1]) for pair in sizes
     ):
         raise ValueError(
-            "An attention mask must broadcast to the attention weights. Received: "
+            "The attention mask must broadcast to the attention weights. Received: "
             f"mask of shape {received} for weights of shape {(*shape,)}"
         )
-    # A query of one position, as in step-by-step decoding, must not be broadcast.
+    # A query axis of size 1, as in incremental decoding, must not be broadcast.
     known = [1 if size == 1 else own for own, size in sizes]
     return mask if known == mask.shape.as_list() else tf.ensure_shape(mask, known)

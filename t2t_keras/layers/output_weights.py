@@ -62,7 +62,9 @@ class OutputWeights(keras.layers.Layer):
             self.add_weight(
                 name="kernel",
                 shape=(self.vocab_size, self.d_model),
-                initializer=initializers.of_rows(self.d_model, self.seed),
+                initializer=initializers.embeddings_initializer(
+                    self.d_model, self.seed
+                ),
                 autocast=False,
             )
             if self.use_matrix

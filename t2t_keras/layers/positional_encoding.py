@@ -196,7 +196,7 @@ class LearnedPosition(Position):
         self.table = self.add_weight(
             name="table",
             shape=(self.max_length, self.d_model),
-            initializer=initializers.of_rows(self.d_model, self.seed),
+            initializer=initializers.embeddings_initializer(self.d_model, self.seed),
             autocast=False,
         )
         self.built = True

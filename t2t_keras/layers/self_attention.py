@@ -1,4 +1,4 @@
-"""Self-attention (section 3.2.3), over everything or a window (section 4)."""
+"""Self-attention (section 3.2.3), optionally restricted to a window (section 4)."""
 
 from typing import Any
 
@@ -8,15 +8,16 @@ import tensorflow as tf
 from t2t_keras.errors import UserError
 from t2t_keras.layers.attention import Attention, AttentionResult, KeyValue
 from t2t_keras.layers.dot_product import windowed_attention
+from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.masks import fit_mask, window_mask
 from t2t_keras.layers.shapes import Size, check_shape, require_shape, size_of
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class SelfAttention(Attention):
-    """Attention of the positions of a sequence to one another (section 3.2.3).
+    """Multi-head attention from a sequence to itself (section 3.2.3).
 
-    Queries, keys and values are projected by one fused kernel.
+    One fused kernel projects queries, keys and values.
 
     Args:
         num_heads: Number of heads, h.
@@ -26,25 +27,27 @@ class SelfAttention(Attention):
         attention_dropout: Dropout rate of the attention weights. Default 0.
         attention_bias: Whether the projections have biases. Default False.
         seed: Random seed of initializers and dropout. Default 0.
-        attention_window: Each position attends only to positions at most half of this
-            away (section 4, restricted self-attention, r). Time and memory grow with
-            the length, not with its square, unless the weights are asked for, or a
-            cache or positions are given. Default None: to all positions.
+        attention_window: Keyword only. Restrict attention to positions at most half of
+            this many tokens away (section 4, restricted self-attention, r). Time and
+            memory then grow linearly with the length, unless the call returns the
+            attention weights or receives a cache or positions. Default None: no
+            restriction.
 
     Call arguments:
         query: `[batch, query, d_model]` float.
         attention_mask: Bool of shape `[batch, query, key]` or `[batch, heads, query,
             key]`, True = attend. Any axis may be 1. Default: attend to everything.
-            With a cache, the keys are the cached ones and then those of `query`.
-        cache: Keys and values of earlier positions: `empty_cache`, or `key_value` of
-            an earlier result. Those of `query` are appended.
+            With a cache, the key axis covers the cached keys, then those of `query`.
+        cache: Keys and values of earlier positions: the result of `empty_cache`, or
+            `key_value` of an earlier result. The keys and values of `query` are
+            appended.
         positions: `[query]` or `[batch, query]` integer, the position of each query in
-            its sequence, for the window. Queries may be alternatives for one position,
-            as in beam search, where the mask keeps them apart. Default: they follow
-            each other and the cached ones.
-        key_positions: `[key]` or `[batch, key]` integer, those of all keys, cached
-            ones first. Default: without a cache, `positions`; with one, each key
-            follows the other.
+            its sequence, for the window. Several queries may share a position, as in
+            beam search, where the mask separates the beams. Default: consecutive
+            positions after the cached ones.
+        key_positions: `[key]` or `[batch, key]` integer, the positions of all keys,
+            cached keys first. Default: `positions` without a cache, 0, 1, 2, ... with
+            one.
         return_attention_scores: Whether to return the attention weights too.
         training: Whether to apply dropout.
 
@@ -59,48 +62,32 @@ class SelfAttention(Attention):
             or a call argument has the wrong shape or the mask the wrong dtype.
     """
 
+    query_key_value: Linear
+
     def __init__(
-        self,
-        num_heads: int,
-        d_model: int,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        attention_dropout: float = 0.0,
-        attention_bias: bool = False,
-        seed: int = 0,
-        attention_window: int | None = None,
-        **kwargs: Any,
+        self, *args: Any, attention_window: int | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(
-            num_heads,
-            d_model,
-            d_k,
-            d_v,
-            attention_dropout,
-            attention_bias,
-            seed,
-            **kwargs,
-        )
+        super().__init__(*args, **kwargs)
         if attention_window is not None and attention_window < 1:
             raise UserError(
-                f"attention_window is at least 1. Received: {attention_window}"
+                f"attention_window must be at least 1. Received: {attention_window}"
             )
         self.attention_window = attention_window
-        self.query_key_value = self._projection(
-            self.num_heads * (2 * self.d_k + self.d_v), "query_key_value"
-        )
+
+    def _input_projections(self) -> dict[str, int]:
+        return {"query_key_value": self.num_heads * (2 * self.d_k + self.d_v)}
 
     def build(self, query_shape: Any = None) -> None:
         """Creates all weights. Their sizes do not depend on the input."""
         shape = (None, None, self.d_model)
         check_shape(query_shape or shape, shape, self, "query")
-        self._build(self.query_key_value)
+        self._build()
 
     def empty_cache(self, batch: int | tf.Tensor) -> KeyValue:
-        """Returns the cache before the first position.
+        """Returns an empty cache for the first decoding step.
 
         Args:
-            batch: Number of rows.
+            batch: Batch size.
 
         Returns:
             Keys `[batch, heads, 0, d_k]` and values `[batch, heads, 0, d_v]`.
@@ -120,13 +107,13 @@ class SelfAttention(Attention):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Attends from each query position to the keys that mask and window show it."""
+        """Computes attention from each position to the unmasked keys in its window."""
         query = require_shape(query, (None, None, self.d_model), self, "query")
         mask = self._checked_mask(attention_mask)
         depths = (self.d_k, self.d_k, self.d_v)
         sizes = [self.num_heads * depth for depth in depths]
-        # The gradient of a split is a concatenation; that of slices would be a
-        # sum of three zero-padded tensors.
+        # Split, since its gradient is a concatenation. The gradient of three slices
+        # would be a sum of three zero-padded tensors.
         parts = tf.split(self.query_key_value(query), sizes, axis=-1)
         query_heads, key, value = (
             self._split_heads(part, depth)
@@ -160,11 +147,12 @@ class SelfAttention(Attention):
         positions: tf.Tensor | None,
         key_positions: tf.Tensor | None,
     ) -> tuple[tf.Tensor, tf.Tensor] | None:
-        """Returns the positions of queries and keys; None: both are 0, 1, 2, ..."""
+        """Returns query and key positions, or None if both are 0, 1, 2, ..."""
         if positions is not None and key_positions is None and cache is not None:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} received positions and a cache: "
-                "give key_positions too, those of the cached keys and of the new ones."
+                f"{type(self).__name__} {self.name!r}: key_positions, of the cached "
+                "and the new keys, must be given with positions and a cache. Received: "
+                "key_positions=None"
             )
         if not self.attention_window or (
             cache is None and positions is None and key_positions is None
@@ -199,8 +187,8 @@ class SelfAttention(Attention):
             mask: See `attention_mask` in the call arguments.
             needs_weights: Whether to return the attention weights.
             training: Whether to apply dropout.
-            positions: Those of the queries, `[batch or 1, query]`, and of the keys,
-                `[batch or 1, key]`. Default: 0, 1, 2, ... of both.
+            positions: Positions of the queries, `[batch or 1, query]`, and of the
+                keys, `[batch or 1, key]`. Default: 0, 1, 2, ... for both.
 
         Returns:
             The context `[batch, heads, query, d_v]` and the attention weights
@@ -230,7 +218,7 @@ class SelfAttention(Attention):
 def _require_positions(
     positions: Any, length: Size, layer: keras.layers.Layer, argument: str
 ) -> tf.Tensor:
-    """Checks positions, and returns them as `[batch or 1, length]`."""
+    """Checks the shape of positions and returns them as `[batch or 1, length]`."""
     positions = tf.cast(positions, tf.int32)
     if positions.shape.rank == 1:
         return require_shape(positions, (length,), layer, argument)[tf.newaxis]
@@ -239,8 +227,8 @@ def _require_positions(
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class MultiHeadAttention(SelfAttention):
-    """`SelfAttention` by the paper's name of the function (section 3.2.2).
+    """Alias of `SelfAttention` with the paper's name of the function (section 3.2.2).
 
-    Unlike `keras.layers.MultiHeadAttention`, it attends to its own input only;
-    `CrossAttention` attends to a memory.
+    Unlike `keras.layers.MultiHeadAttention`, it attends only to its own input. Use
+    `CrossAttention` to attend to a memory.
     """

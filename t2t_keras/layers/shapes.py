@@ -7,12 +7,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-Size = Any  # int | tf.Tensor, but mypy knows no types of TensorFlow's.
-"""The size of an axis: an integer, or a scalar int32 tensor if it is known only when a
+Size = Any  # int | tf.Tensor, but TensorFlow has no type hints for mypy.
+"""Size of an axis: an integer, or a scalar int32 tensor if it is known only when a
 graph runs."""
 
 Expected = tuple[Size | EllipsisType | None, ...]
-"""An expected shape: None is any size, a leading `...` is one or more axes."""
+"""Expected shape: None is any size, a leading `...` is one or more axes."""
 
 
 def size_of(x: tf.Tensor, axis: int) -> Size:
@@ -32,8 +32,8 @@ def require_shape(
 
     Args:
         x: Value of the argument.
-        expected: Expected shape. A size that is a tensor, from `size_of`, is compared
-            when the graph runs (but not under XLA); it goes without `...`.
+        expected: Expected shape. Sizes that are tensors (from `size_of`) are compared
+            when the graph runs, but not under XLA, and cannot be combined with `...`.
         layer: Layer that received `x`, for the message.
         argument: Name of the argument, for the message.
 
@@ -56,8 +56,8 @@ def require_shape(
         tf.debugging.assert_equal(
             tf.shape(x)[axis],
             size,
-            f"{type(layer).__name__} {layer.name!r} received {argument} of a wrong "
-            f"size in axis {axis}.",
+            f"{type(layer).__name__} {layer.name!r}: {argument} has the wrong size in "
+            f"axis {axis}.",
         )
         for axis, size in enumerate(expected)
         if tf.is_tensor(size)
@@ -100,34 +100,34 @@ def check_shape(
         )
     ):
         raise ValueError(
-            f"{type(layer).__name__} {layer.name!r} expects {argument} of shape "
-            f"{_shown(expected)}. Received shape: "
-            f"{'unknown' if shape is None else _shown(shape)}"
+            f"{type(layer).__name__} {layer.name!r}: {argument} must have shape "
+            f"{_format_shape(expected)}. Received shape: "
+            f"{'unknown' if shape is None else _format_shape(shape)}"
         )
     return [
         other if one is None else one for one, other in zip(shape, wanted, strict=True)
     ]
 
 
-def _shown(shape: Sequence[Any]) -> str:
+def _format_shape(shape: Sequence[Any]) -> str:
     return f"[{', '.join('...' if size is ... else str(size) for size in shape)}]"
 
 
 def reshape_last(x: tf.Tensor, like: tf.Tensor, axes: int, last: Sequence[int]) -> Any:
-    """Gives a tensor the first axes of another and, after them, sizes of its own.
+    """Reshapes a tensor to the first axes of another one and given last axes.
 
     Args:
-        x: What to reshape.
-        like: Of which the first `axes` sizes are taken, at least the batch.
-        axes: How many.
-        last: The sizes after them.
+        x: Tensor to reshape.
+        like: Tensor whose first `axes` sizes are used.
+        axes: Number of axes to take from `like`, at least 1 (the batch).
+        last: Sizes of the last axes.
 
     Returns:
         `[*like.shape[:axes], *last]`.
     """
     inner = like.shape[1:axes].as_list()
-    if all(inner):  # Neither unknown nor 0, beside which -1 would mean nothing.
-        # No operation to find a shape out: as many as there are projections, they add
-        # to the start of a program, and to each step of a search.
+    if all(inner):  # All known, and none is 0, with which -1 would be ambiguous.
+        # Avoid computing the shape in the graph: with one such operation per
+        # projection, start-up and each step of beam search take measurably longer.
         return tf.reshape(x, [-1, *inner, *last])
     return tf.reshape(x, tf.concat([tf.shape(like)[:axes], last], axis=0))

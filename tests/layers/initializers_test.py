@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import LearnedPosition, Linear, SharedEmbedding
-from t2t_keras.layers.initializers import weights_to_be_loaded
+from t2t_keras.layers.initializers import zero_initialization
 
 
 def matrices():
@@ -34,7 +34,7 @@ def test_weights_are_drawn_with_the_spread_that_training_needs():
 
 def test_those_to_be_loaded_are_zeros_and_the_next_are_drawn_again():
     drawn = matrices()
-    with weights_to_be_loaded():
+    with zero_initialization():
         assert not any(matrix.any() for matrix in matrices())
     for before, after in zip(drawn, matrices(), strict=True):
         np.testing.assert_array_equal(before, after)

@@ -133,7 +133,9 @@ def test_dropout_drops_the_right_share_at_rates_close_to_0():
 
 def test_dropout_rate_whose_scale_overflows_is_rejected():
     for dtype, rate in (("float16", 0.99999), ("mixed_float16", 1 - 1e-9)):
-        with pytest.raises(ValueError, match=rf"65504 in float16.*rate={rate}"):
+        with pytest.raises(
+            ValueError, match=rf"65504, the maximum of float16.*rate={rate}"
+        ):
             Dropout(rate, dtype=dtype)
     assert Dropout(0.9999, dtype="float16")(tf.ones([3]), training=True).shape == 3
     # The greatest float below 1.

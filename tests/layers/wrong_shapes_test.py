@@ -137,17 +137,17 @@ def test_wrong_last_axis_is_rejected_in_symbolic_calls():
 
 
 def test_wrong_last_axis_is_rejected_by_first_call_and_by_build():
-    with pytest.raises(
-        ValueError, match=r"MultiHeadAttention 'it' expects query .* 64"
-    ):
+    with pytest.raises(ValueError, match=r"MultiHeadAttention 'it': query must .* 64"):
         MultiHeadAttention(4, 64, name="it")(tf.zeros([2, 5, 128]))
-    with pytest.raises(ValueError, match=r"FeedForward 'it' expects x of shape"):
+    with pytest.raises(ValueError, match=r"FeedForward 'it': x must have shape"):
         FeedForward(16, 32, name="it").build((None, None, 32))
-    with pytest.raises(ValueError, match=r"Encoder 'it' expects x of shape"):
+    with pytest.raises(ValueError, match=r"Encoder 'it': x must have shape"):
         Encoder(num_layers=1, d_model=8, d_ff=8, num_heads=2, name="it").build(
             (None, None, 4)
         )
-    with pytest.raises(ValueError, match="must know the size of the last axis"):
+    with pytest.raises(
+        ValueError, match="last axis of the input must have a known size"
+    ):
         Linear(3).build((None, None))
 
 
@@ -169,7 +169,7 @@ def test_wrong_call_is_no_user_error():
 @pytest.mark.parametrize("shape", [(5, 8), (2, 3, 5, 8)])
 def test_wrong_rank_is_rejected(shape):
     for layer in (MultiHeadAttention(2, 8), SinusoidalPosition(8), stack(Encoder)):
-        with pytest.raises(ValueError, match=r"expects \w+ of shape \[None, None, 8\]"):
+        with pytest.raises(ValueError, match=r"\w+ must have shape \[None, None, 8\]"):
             layer(random(shape))
     assert Linear(3)(random(shape)).shape == (*shape[:-1], 3)
     with pytest.raises(ValueError, match=r"\[..., 8\]. Received shape: \[8\]"):
@@ -368,7 +368,7 @@ def test_arguments_of_size_1_are_not_broadcast(name):
     # Positions have no axis of the batch: their counterpart is that of the length.
     shorter = second[:1] if len(first.shape) > 1 else second[:, :1]
     for wrong in ((first[:1], second), (first, shorter)):
-        with pytest.raises(ValueError, match=r"expects \w+ of shape .*Received shape"):
+        with pytest.raises(ValueError, match=r"\w+ must have shape .*Received shape"):
             function(*wrong)
         with pytest.raises(tf.errors.InvalidArgumentError):
             graph(*wrong)
@@ -381,11 +381,11 @@ def test_keys_of_another_batch_are_rejected():
             scaled_dot_product_attention(*arguments)
     layer = cross_attention()
     projected = layer.project_memory(PAIR[0][:1])
-    with pytest.raises(ValueError, match=r"expects projected_memory.key of shape \[2"):
+    with pytest.raises(ValueError, match=r"projected_memory.key must have shape \[2"):
         layer(PAIR[0], projected_memory=projected)
     decoder = built(stack(Decoder), *PAIR)
     cache = decoder.empty_cache(PAIR[1][:1])
-    with pytest.raises(ValueError, match=r"expects cache.key of shape \[2, 2, None, 4"):
+    with pytest.raises(ValueError, match=r"cache.key must have shape \[2, 2, None, 4"):
         decoder(PAIR[0], cache=cache)
     graph = tf.function(
         lambda x: decoder(x, cache=cache).output,

@@ -277,7 +277,7 @@ def test_vocabulary_kinds_and_training_options_run_end_to_end(
         (["--r_drop=0"], "r_drop must be positive"),
         (["--train_minutes=0"], "Training needs a limit, and a positive one"),
         (["--profile_steps=10"], "profile_steps must be the first and the last step"),
-        (["--ema_decay=1"], "ema_decay must lie between 0 and 1"),
+        (["--ema_decay=1"], "ema_decay must be between 0 and 1"),
         (["--init_from=/no/such"], "/no/such has no checkpoint yet"),
         (["--strategy=tpu"], "There is no TPU"),
         (["--strategy=multi_worker"], "needs the addresses of the workers"),
