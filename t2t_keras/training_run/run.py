@@ -29,7 +29,7 @@ from t2t_keras.training.trainer import NO_VOTES, Trainer
 from t2t_keras.training_run.reporting import Reporter, describe_start
 from t2t_keras.training_run.run_state import RunState, initial_state
 from t2t_keras.training_run.validation import Validation
-from t2t_keras.training_run.warm_start import take_weights
+from t2t_keras.training_run.warm_start import differences, take_weights
 
 
 class TrainingResult(NamedTuple):
@@ -254,6 +254,9 @@ class TrainingRun:
             f"Began with the weights of {init_from}"
             + (f", without {', '.join(unmatched)}." if unmatched else ".")
         )
+        if unlike := differences(self._transformer, init_from):
+            values = ", ".join(f"{name}={value}" for name, value in unlike.items())
+            self._reporter.message(f"{init_from} has other values: {values}.")
 
     def _board(self) -> TensorBoard:
         trainer = self._trainer

@@ -1,10 +1,43 @@
 """Initial weights from another model directory."""
 
+from typing import Any
+
+from t2t_keras.config import TransformerConfig
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.trainer import Trainer
 from t2t_keras.training.weight_files import load_arrays
 from t2t_keras.training.weight_transfer import warm_start
+
+_NOT_COMPARED = {
+    # Sizes: weights of other shapes are listed as such.
+    *("source_vocab_size", "target_vocab_size", "max_length", "d_model", "d_ff"),
+    *("num_layers", "num_decoder_layers", "d_k", "d_v"),
+    # Without effect on what trained weights compute.
+    *("dropout", "attention_dropout", "relu_dropout", "seed"),
+}
+
+
+def differences(config: TransformerConfig, init_from: str) -> dict[str, Any]:
+    """Returns the values with which another model computes something else.
+
+    With another activation or positional encoding, for example, weights have the same
+    names and shapes, but are of little use.
+
+    Args:
+        config: The configuration of the new model.
+        init_from: Directory of the other model.
+
+    Returns:
+        The other model's values of the fields that differ, by name.
+    """
+    values = config.to_dict()
+    other = ModelDir(init_from).transformer_config.to_dict()
+    return {
+        name: value
+        for name, value in other.items()
+        if name not in _NOT_COMPARED and value != values[name]
+    }
 
 
 def take_weights(
@@ -27,20 +60,19 @@ def take_weights(
     """
     model, other = trainer.model, ModelDir(init_from)
     mine, theirs = data.tokenizers, other.tokenizers
-    unmatched = warm_start(
-        model.trainable_variables,
-        load_arrays(other.weights_path(init_checkpoint)),
-        {
-            model.source_embedding.embeddings.path: (
-                mine.source.pieces(),
-                theirs.source.pieces(),
-            ),
-            model.target_embedding.embeddings.path: (
-                mine.target.pieces(),
-                theirs.target.pieces(),
-            ),
-        },
-    )
+    source = mine.source.pieces(), theirs.source.pieces()
+    target = mine.target.pieces(), theirs.target.pieces()
+    embeddings, output = model.target_embedding.embeddings, model.output_weights
+    by_token = {
+        model.source_embedding.embeddings.path: source,
+        embeddings.path: target,
+        **{v.path: target for v in (output.variables if output else ())},
+    }
+    arrays = load_arrays(other.weights_path(init_checkpoint))
+    if output and output.kernel is not None and embeddings.path in arrays:
+        # A model without an output matrix uses the target embeddings.
+        arrays.setdefault(output.kernel.path, arrays[embeddings.path])
+    unmatched = warm_start(model.trainable_variables, arrays, by_token)
     if trainer.ema:
         trainer.ema.reset()
     return unmatched

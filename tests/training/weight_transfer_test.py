@@ -30,6 +30,23 @@ def test_embedding_rows_match_by_token_and_other_weights_are_copied():
     np.testing.assert_array_equal(rows[[2, 4]], before[path][[2, 4]])
 
 
+def test_output_matrix_and_bias_match_by_token():
+    own = {"tie_output": False, "logits_bias": True}
+    model, other = (
+        Transformer(source_vocab_size=size, **SIZES, **own) for size in (4, 3)
+    )
+    other.output_weights.bias.assign([1.0, 2.0, 3.0])
+    taken = {
+        v.path: (list("pbxa"), list("pab")) for v in model.output_weights.variables
+    }
+    warm_start(model.trainable_variables, arrays_of(other), taken)
+    np.testing.assert_array_equal(model.output_weights.bias, [1, 3, 0, 2])
+    kernel = other.output_weights.kernel.numpy()
+    np.testing.assert_array_equal(
+        model.output_weights.kernel.numpy()[[0, 1, 3]], kernel[[0, 2, 1]]
+    )
+
+
 def test_unmatched_variables_are_listed_and_unchanged():
     other = arrays_of(Transformer(source_vocab_size=5, **SIZES, seed=1))
     model = Transformer(source_vocab_size=5, **{**SIZES, "num_layers": 2, "d_ff": 16})

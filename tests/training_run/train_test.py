@@ -10,6 +10,7 @@ from pathlib import Path
 
 import command
 import keras
+import numpy as np
 import pytest
 
 from t2t_keras import train
@@ -141,6 +142,27 @@ def test_a_new_training_begins_with_the_weights_of_another(data_dir, tmp_path):
     said = [json.loads(line).get("text", "") for line in lines]
     assert f"Began with the weights of {tmp_path}/one." in said
     assert "preset custom" in said[0]
+
+
+def test_untied_output_matrix_begins_as_the_one_of_a_tied_model(data_dir, tmp_path):
+    run = RUN.replace(train_steps=1, bleu_sentences=0, share_embeddings=False)
+    lines, forms = Lines(), ({}, {"tie_output": False})
+    for name, init_from, form in zip(
+        ("one", "two"), (None, tmp_path / "one"), forms, strict=True
+    ):
+        train(
+            run.replace(**form, logits_bias=True, learning_rate=0.0),
+            data_dir,
+            tmp_path / name,
+            init_from=init_from,
+            report=lines.append,
+        )
+    said = [json.loads(line).get("text", "") for line in lines]
+    assert f"Began with the weights of {tmp_path}/one." in said
+    assert f"{tmp_path}/one has other values: tie_output=True." in said
+    one, two = (ModelDir(tmp_path / name).load_model() for name in ("one", "two"))
+    ids = {name: np.array([[5, 6, 7, 2]]) for name in ("source", "target")}
+    np.testing.assert_array_equal(one(ids), two(ids))
 
 
 def test_mistakes_are_told_before_anything_is_written(data_dir, tmp_path):
