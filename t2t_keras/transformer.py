@@ -27,12 +27,12 @@ from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
 class TransformerResult(NamedTuple):
-    """What the model returns if attention weights are asked for.
+    """Output of the model with its attention weights.
 
     Attributes:
         logits: `[batch, target, target_vocab_size]` in the compute dtype.
-        scores: Lists of one `[batch, heads, query, key]` tensor a layer, by the names
-            "encoder", "decoder" and "cross".
+        scores: Attention weights: lists with one `[batch, heads, query, key]` tensor
+            per layer, under the keys "encoder", "decoder" and "cross".
     """
 
     logits: tf.Tensor
@@ -40,12 +40,12 @@ class TransformerResult(NamedTuple):
 
 
 class DecodeResult(NamedTuple):
-    """What `Transformer.decode` returns if more than the logits is asked for.
+    """Output of `Transformer.decode` with attention weights and cache.
 
     Attributes:
         logits: `[batch, target, target_vocab_size]` in the compute dtype.
         scores: The attention weights of each layer.
-        cache: The cache with these positions appended.
+        cache: The cache with the new positions appended.
     """
 
     logits: tf.Tensor
@@ -57,18 +57,18 @@ class DecodeResult(NamedTuple):
 class Transformer(Configured, TracedOutputs, keras.Model):
     """The encoder-decoder model of "Attention Is All You Need" (Figure 1).
 
-    Weights exist from construction on.
+    The constructor creates all weights.
 
     Args:
-        config: The configuration. Default: the paper's base model, which needs its
-            vocabulary sizes.
-        **kwargs: Single fields of the configuration (`Configured`), and Keras's `name`
-            and `dtype` (such as "mixed_bfloat16").
+        config: The configuration. Default: the paper's base model, for which
+            `source_vocab_size` must be given.
+        **kwargs: Individual fields of the configuration (see `Configured`), and `name`
+            and `dtype` (such as "mixed_bfloat16") of the Keras model.
 
     Call arguments:
-        inputs: Dict of "source" and "target", `[batch, source]` and
+        inputs: Dict with the keys "source" and "target": `[batch, source]` and
             `[batch, target]` integer ids, 0 for padding. The target begins with the
-            start token: position t of the output predicts position t + 1 of it.
+            start token: position t of the output predicts position t + 1 of the target.
         return_attention_scores: Whether to return the attention weights too.
         training: Whether to apply dropout.
 
@@ -77,13 +77,13 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         `return_attention_scores`, a `TransformerResult`.
 
     Raises:
-        UserError: If a value is not allowed, or there is no vocabulary size.
+        UserError: If a value is not allowed, or no vocabulary size is given.
     """
 
     built: bool
 
     def __init__(self, config: TransformerConfig | None = None, **kwargs: Any) -> None:
-        # A checkpoint names arrays after variables, whose paths begin with this.
+        # Checkpoints store arrays by variable path, which begins with this name.
         kwargs.setdefault("name", "transformer")
         super().__init__(config, **kwargs)
         config = self.config
@@ -143,7 +143,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         self.build({name: (None, None) for name in ("source", "target")})
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates all weights; the sizes are known without any input."""
+        """Creates all weights. Their sizes do not depend on the input."""
         if self.built:
             return
         ids, shape = (None, None), (None, None, self.config.d_model)
@@ -166,7 +166,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Turns source tokens into the memory that the decoder attends to.
+        """Encodes source tokens to the memory that the decoder attends to.
 
         Args:
             source: `[batch, source]` integer ids, 0 for padding.
@@ -187,10 +187,10 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         )
 
     def empty_cache(self, memory: tf.Tensor) -> DecoderCache:
-        """Returns the decoder's cache before the first step.
+        """Returns an empty cache for the first decoding step.
 
         Args:
-            memory: `[batch, source, d_model]`, what `encode` returned.
+            memory: `[batch, source, d_model]` float, the result of `encode`.
         """
         return self.decoder.empty_cache(memory)
 
@@ -205,21 +205,22 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Scores the token that follows each target position.
+        """Computes the logits of the token after each target position.
 
         Args:
-            target: `[batch, target]` integer ids, the start token first.
-            memory: `[batch, source, d_model]`, what `encode` returned. Not used with a
-                cache.
-            memory_mask: `padding_mask(source)`, or any other mask of shape `[batch,
+            target: `[batch, target]` integer ids, beginning with the start token.
+            memory: `[batch, source, d_model]` float, the result of `encode`. Ignored
+                with a cache, which already contains its keys and values.
+            memory_mask: `padding_mask(source)`, or another mask of shape `[batch,
                 target, source]` or `[batch, heads, target, source]`. Any axis may be 1.
             self_attention_mask: Bool of shape `[batch, target, key]` or `[batch, heads,
-                target, key]`. Any axis may be 1. Default: the causal mask. With a
-                cache, the keys are the cached positions and then these.
+                target, key]`. Any axis may be 1. With a cache, the key axis covers the
+                cached positions, then those of `target`. Default: the causal mask.
             positions: `[target]` integer, the position of each target token in its
-                sequence. Tokens may be alternatives for one position, as in beam
-                search. Default: they follow each other and the cached ones.
-            cache: `empty_cache`, or `cache` of an earlier result.
+                sequence. Several tokens may share a position, as in beam search.
+                Default: consecutive positions after the cached ones.
+            cache: Cache for incremental decoding: the result of `empty_cache`, or
+                `cache` of an earlier result.
             return_attention_scores: Whether to return the attention weights too.
             training: Whether to apply dropout.
 
@@ -255,7 +256,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Returns what the decoder returns."""
+        """Computes the decoder's output before the projection to logits."""
         length = tf.shape(target)[1]
         past = 0 if cache is None else tf.shape(cache.positions)[2]
         if self_attention_mask is None:
@@ -276,9 +277,9 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         )
 
     def output_projection(self) -> OutputProjection:
-        """Returns the map from decoder states to logits.
+        """Returns the projection from decoder states to logits.
 
-        Everything that needs logits, or a loss of them, takes it from here.
+        All code that computes logits or losses uses this projection.
         """
         if self.output_weights is None:
             return self.target_embedding.output_projection()
@@ -289,10 +290,10 @@ class Transformer(Configured, TracedOutputs, keras.Model):
     def target_states(
         self, inputs: dict[str, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:
-        """Returns what `output_projection` turns into the logits of `call`.
+        """Computes the decoder states that `output_projection` projects to logits.
 
         Args:
-            inputs: As of `call`.
+            inputs: The same as in `call`.
             training: Whether to apply dropout.
 
         Returns:
@@ -306,7 +307,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
 
     def _checked(self, inputs: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         source = require_shape(inputs["source"], (None, None), self, "source")
-        # One source would be translated for all targets.
+        # Without this check, a single source would broadcast to all targets.
         target = require_shape(
             inputs["target"], (size_of(source, 0), None), self, "target"
         )
@@ -318,7 +319,7 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        """Scores every target position at once."""
+        """Computes the logits of all target positions in parallel."""
         if not return_attention_scores:
             states = self.target_states(inputs, training=training)
             return self.output_projection().logits(states)
@@ -350,14 +351,17 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         input_signature: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Exports the forward pass with Keras; `t2t-export` exports translation.
+        """Exports the forward pass with Keras.
+
+        To export a complete translation function, use `t2t-export`.
+
 
         Args:
             filepath: Directory to write.
             format: See `keras.Model.export`.
             verbose: See `keras.Model.export`.
-            input_signature: List with the specs of `inputs`. Default: int32 ids of any
-                batch size and lengths.
+            input_signature: List with the input specification of `inputs`. Default:
+                int32 ids with any batch size and lengths.
             **kwargs: See `keras.Model.export`.
         """
         if input_signature is None:

@@ -92,7 +92,7 @@ def windowed_attention(
         shape = tf.shape(x)
         return tf.reshape(x, [shape[0], shape[1], blocks, block, x.shape[-1]])
 
-    def neighbourhood(x: tf.Tensor) -> tf.Tensor:
+    def neighborhood(x: tf.Tensor) -> tf.Tensor:
         # Concatenate each block with the previous and the next one:
         # [batch, heads, blocks, block, depth] -> [batch, heads, blocks, 3 block, depth]
         x = tf.pad(x, [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0]])
@@ -126,8 +126,8 @@ def windowed_attention(
         visible = visible & near
     context, _ = scaled_dot_product_attention(
         blocked(query),
-        neighbourhood(blocked(key)),
-        neighbourhood(blocked(value)),
+        neighborhood(blocked(key)),
+        neighborhood(blocked(value)),
         visible,
         dropout,
         training,

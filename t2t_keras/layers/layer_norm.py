@@ -56,9 +56,9 @@ class LayerNorm(keras.layers.LayerNormalization):
         gamma = self.gamma if self.scale else tf.ones(inputs.shape[-1:], exact)
         beta = self.beta if self.center else tf.zeros(inputs.shape[-1:], exact)
         x, gamma, beta = (tf.cast(t, exact) for t in (inputs, gamma, beta))
-        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-        unit = centred * tf.math.rsqrt(variance + self.epsilon)
+        centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+        unit = centered * tf.math.rsqrt(variance + self.epsilon)
         return tf.cast(unit * gamma + beta, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the encoder's and the decoder's layers, and their stacks, have in common."""
+"""Base classes of encoder and decoder layers and of their stacks."""
 
 from typing import Any
 
@@ -18,13 +18,14 @@ from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
 class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
-    """Base of `EncoderLayer` and `DecoderLayer`: attentions, then a feed-forward net.
+    """Base class of `EncoderLayer` and `DecoderLayer`.
 
-    A subclass names its attentions in `attention_names`, "self_attention" and perhaps
-    "cross_attention"; for each name there is an attribute of that name and one with
-    `_residual` after it.
+    Its sub-layers are one or two attention layers and a feed-forward network. A
+    subclass lists its attention layers in `attention_names`: "self_attention" and
+    optionally "cross_attention". Each sub-layer is an attribute with its name, and its
+    residual connection is an attribute with the suffix `_residual`.
 
-    Args: as of `Configured`.
+    Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
     """
 
     attention_names: tuple[str, ...] = ()
@@ -85,17 +86,18 @@ class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
         self.built = True
 
     def compute_output_shape(self, x_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of `x`."""
+        """Returns the output shape, which equals the shape of `x`."""
         check_shape(x_shape, (None, None, self.d_model), self, "x")
         return tuple(x_shape)
 
 
 class Stack(Configured, TracedOutputs, keras.layers.Layer):
-    """Base of `Encoder` and `Decoder`: layers, with pre-norm a last normalization.
+    """Base class of `Encoder` and `Decoder`: a stack of layers.
 
-    A subclass names the class of its layers in `layer_class`.
+    With pre-norm, it ends with a layer normalization. A subclass sets the class of its
+    layers in `layer_class`.
 
-    Args: as of `Configured`.
+    Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
     """
 
     layer_class: type[SublayeredLayer] = SublayeredLayer
@@ -135,6 +137,6 @@ class Stack(Configured, TracedOutputs, keras.layers.Layer):
         self.built = True
 
     def compute_output_shape(self, x_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of `x`."""
+        """Returns the output shape, which equals the shape of `x`."""
         check_shape(x_shape, (None, None, self.d_model), self, "x")
         return tuple(x_shape)

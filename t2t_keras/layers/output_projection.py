@@ -1,4 +1,4 @@
-"""From decoder states to logits, and to losses without the cost of the logits."""
+"""Projection of decoder states to logits, and a fused cross-entropy loss."""
 
 from typing import Any, NamedTuple
 
@@ -10,14 +10,14 @@ from t2t_keras.layers.linear import project
 class OutputProjection(NamedTuple):
     """The linear map before the softmax: logits = states W^T + b (section 3.4).
 
-    Training, search, scoring and export all compute logits with `logits`.
-    `token_losses` is its only other form: it computes the same logits, but has a
-    cheaper gradient of its own.
+    Training, search, scoring and export all compute logits with `logits`. The only
+    other implementation is `token_losses`, which fuses the projection with the loss and
+    has a cheaper custom gradient.
 
     Attributes:
-        matrix: W, `[vocab_size, d_model]` float in the dtype of the variable; with
-            shared embeddings that is `SharedEmbedding.matrix()`.
-        bias: b, `[vocab_size]` float in the dtype of the variable. Default none.
+        matrix: W, `[vocab_size, d_model]` float in the dtype of the variable. With
+            shared embeddings, it is `SharedEmbedding.matrix()`.
+        bias: b, `[vocab_size]` float in the dtype of the variable. Default: no bias.
     """
 
     matrix: tf.Tensor
@@ -38,21 +38,21 @@ class OutputProjection(NamedTuple):
     def token_losses(
         self, labels: tf.Tensor, states: tf.Tensor, label_smoothing: float
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Computes `losses.token_losses` of the logits at a fraction of their cost.
+        """Computes `losses.token_losses` of the logits at lower cost.
 
-        It saves three of the four passes over `[n, vocab_size]` numbers of the plain
-        form: the label's logit and the mean logit are products of a state with one
-        row and with the mean row, and a token's share in the gradient scales
-        `[n, d_model]` numbers on either side of the softmax, not the softmax itself.
+        This form saves three of the four passes over `[n, vocab_size]` numbers. The
+        label's logit and the mean logit are products of a state with one row and with
+        the mean row of W. The incoming gradient of each token scales `[n, d_model]`
+        numbers before or after the product with the softmax, not the softmax itself.
 
-        In low precision, the smoothed target is subtracted from the softmax in
-        float32, before rounding: for a confident model the difference is smaller than
-        the rounding error of the softmax. The label's entry is kept in float32.
+        In low precision, the smoothed target is subtracted from the softmax in float32,
+        before rounding: for a confident model, the difference is smaller than the
+        rounding error of the softmax. The label's entry is kept in float32.
 
         Args:
             labels: `[n]` integer target tokens.
             states: `[n, d_model]` float, the decoder's output.
-            label_smoothing: Share of probability spread over the vocabulary.
+            label_smoothing: Probability spread over the vocabulary.
 
         Returns:
             The smoothed losses and the negative log-likelihoods, each `[n]`, in nats,
@@ -61,27 +61,27 @@ class OutputProjection(NamedTuple):
         exact = exact_dtype(states)
         is_rounded = states.dtype != exact
         labels = tf.cast(labels, tf.int32)
-        # Rows are gathered from the matrix as it is: a gradient that adds up thousands
-        # of equal tokens loses most of them in low precision.
+        # Gather rows before casting: the gradient sums over equal tokens, and a sum of
+        # thousands of terms in low precision would lose most of them.
         rows = tf.cast(tf.gather(self.matrix, labels), exact)
         mean_row = tf.reduce_mean(tf.cast(self.matrix, exact), axis=0)
         parts = [states, tf.cast(self.matrix, states.dtype), rows]
         if self.bias is not None:
             label_bias = tf.cast(tf.gather(self.bias, labels), exact)
             parts += [tf.cast(self.bias, exact), label_bias]
-        # As many labels as states, or this fails: nothing is broadcast.
+        # Fails unless there are as many labels as states, so nothing is broadcast.
         position = tf.stack([tf.range(tf.shape(states)[0]), labels], axis=1)
 
         @tf.custom_gradient
         def log_partition(
             states: tf.Tensor, matrix: tf.Tensor, rows: tf.Tensor, *biases: tf.Tensor
         ) -> Any:
-            """In low precision, its gradient is that of the whole smoothed loss."""
+            """In low precision, the gradient is that of the complete smoothed loss."""
             logits = OutputProjection(matrix, *biases[:1]).logits(states)
             logits = tf.cast(logits, exact)
             probabilities = tf.nn.softmax(logits)
-            # The highest probability is at least 1 / vocab_size: its logarithm is
-            # safe where that of another might be of zero.
+            # The highest probability is at least 1 / vocab_size, so its logarithm is
+            # finite. Other probabilities can underflow to zero.
             highest = tf.reduce_max(probabilities, axis=1)
             log_sum = tf.reduce_max(logits, axis=1) - tf.math.log(highest)
             label_probability = tf.gather_nd(probabilities, position)
@@ -124,7 +124,8 @@ class OutputProjection(NamedTuple):
         label = tf.reduce_sum(exact_states * rows, axis=1)
         if self.bias is not None:
             label += label_bias
-        # The value must be rounded as the sum was, or a likelihood could exceed 1.
+        # Use the value from the rounded logits, as in log_sum. Otherwise, a likelihood
+        # could exceed 1.
         label += tf.stop_gradient(label_logit - label)
         mean = tf.linalg.matvec(exact_states, mean_row)
         if self.bias is not None:
@@ -142,5 +143,5 @@ class OutputProjection(NamedTuple):
 
 
 def exact_dtype(x: tf.Tensor) -> tf.DType:
-    """Returns the dtype that sums over a vocabulary need: at least float32."""
+    """Returns the dtype for sums over the vocabulary: at least float32."""
     return tf.float64 if x.dtype == tf.float64 else tf.float32

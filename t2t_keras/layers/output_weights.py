@@ -12,11 +12,11 @@ from t2t_keras.layers.shapes import check_shape, require_shape
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class OutputWeights(keras.layers.Layer):
-    """Weights that a projection to logits has of its own: a matrix, a bias, or both.
+    """Weights of the projection to logits: a matrix, a bias, or both.
 
-    In the paper it has none: its matrix is that of the target embeddings (section
-    3.4), and there is no bias. Models of Marian have a bias, and some have two
-    matrices.
+    The paper's model needs no such weights: it uses the matrix of the target embeddings
+    (section 3.4) and no bias. Marian models have a bias, and some have a separate
+    matrix.
 
     Args:
         vocab_size: Number of tokens.
@@ -88,15 +88,16 @@ class OutputWeights(keras.layers.Layer):
         """Returns the projection with these weights.
 
         Args:
-            tied_matrix: As of a call.
+            tied_matrix: The same as in `call`.
 
         Raises:
             ValueError: If there is not exactly one matrix.
         """
         if (tied_matrix is None) != (self.kernel is not None):
             raise ValueError(
-                f"Layer {self.name!r} needs tied_matrix if, and only if, it has no "
-                f"matrix. Received: use_matrix={self.use_matrix}, tied_matrix="
+                f"OutputWeights {self.name!r}: tied_matrix must be given if, and only "
+                f"if, use_matrix is False. Received: use_matrix={self.use_matrix}, "
+                "tied_matrix="
                 f"{'None' if tied_matrix is None else tied_matrix.shape}"
             )
         return OutputProjection(
@@ -127,5 +128,5 @@ class OutputWeights(keras.layers.Layer):
 
 
 def _tensor(variable: keras.Variable) -> tf.Tensor:
-    """Returns the value as a tensor, for the reason of `SharedEmbedding.matrix`."""
+    """Returns the value as a tensor (see `SharedEmbedding.matrix` for the reason)."""
     return tf.convert_to_tensor(variable.value)

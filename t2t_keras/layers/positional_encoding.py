@@ -13,18 +13,19 @@ from t2t_keras.layers.shapes import check_shape, require_shape, size_of
 def sinusoidal_encoding(
     positions: tf.Tensor, d_model: int, dtype: Any = "float32"
 ) -> tf.Tensor:
-    """The paper's encoding, sine and cosine interleaved.
+    """Computes the paper's positional encoding, with sine and cosine interleaved.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) the cosine of the same.
+    PE(pos, 2i) = sin(pos / 10000^(2i/d_model)) and
+    PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
 
     Args:
-        positions: `[length]` integer positions, the first token's being 0.
-        d_model: Size of the encoding; an odd one lacks its last cosine.
+        positions: `[length]` integer positions. The first token has position 0.
+        d_model: Size of the encoding. If it is odd, the last cosine is left out.
         dtype: "float32" (the default) or "float64". The error of float32 grows with
-            the position; at position 4,096 it is 2e-4.
+            the position: it is 2e-4 at position 4,096.
 
     Returns:
-        `[length, d_model]` of dtype `dtype`.
+        `[length, d_model]` in the requested dtype.
     """
     even = tf.range(0, d_model, 2, dtype=dtype)
     frequency = tf.pow(tf.constant(10000, dtype), -even / d_model)
@@ -49,23 +50,22 @@ class Wave(NamedTuple):
 
 
 class Position(keras.layers.Layer, ABC):
-    """Adds to each embedding what tells its position; its subclasses say what.
+    """Base class of positional encodings, which are added to the embeddings.
 
     Args:
         d_model: Size of the last axis.
-        max_length: Number of positions that a learned encoding has vectors for.
-            Default 1,024.
-        seed: Seed of the initializer. Default 0.
+        max_length: Number of positions of a learned encoding. Default 1,024.
+        seed: Random seed of the initializer. Default 0.
 
     Call arguments:
         x: `[batch, length, d_model]` float, scaled embeddings.
-        positions: `[length]` integer. Default 0 .. length - 1.
+        positions: `[length]` integer. Default: 0 to length - 1.
 
     Returns:
         `x` plus the encoding of the positions, in the compute dtype.
 
     Raises:
-        ValueError: If `x` or `positions` does not have that shape.
+        ValueError: If `x` or `positions` has the wrong shape.
     """
 
     def __init__(
@@ -78,21 +78,25 @@ class Position(keras.layers.Layer, ABC):
 
     @abstractmethod
     def encoding(self, positions: tf.Tensor) -> tf.Tensor:
-        """Returns `[length, d_model]` of at least float32 for `[length]` positions."""
+        """Returns the encoding of positions, `[length, d_model]` in at least float32.
+
+        Args:
+            positions: `[length]` integer.
+        """
 
     def call(self, x: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
-        """Adds the encoding."""
+        """Adds the encoding of the positions to the embeddings."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
         length = size_of(x, 1)
         if positions is None:
             positions = tf.range(length)
         else:
-            # One position would broadcast to all.
+            # Without this check, a single position would broadcast to the length.
             positions = require_shape(positions, (length,), self, "positions")
         return x + tf.cast(self.encoding(positions), x.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of `x`."""
+        """Returns the output shape, which equals the shape of `x`."""
         check_shape(input_shape, (None, None, self.d_model), self, "x")
         return tuple(input_shape)
 
@@ -108,13 +112,13 @@ class Position(keras.layers.Layer, ABC):
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class SinusoidalPosition(Position):
-    """Adds the sinusoidal encoding (section 3.5); works at any length.
+    """Adds the sinusoidal encoding (section 3.5), which has no maximum length.
 
-    See `Position` for the arguments; `max_length` and `seed` change nothing.
+    See `Position` for the arguments; `max_length` and `seed` have no effect.
     """
 
     def encoding(self, positions: tf.Tensor) -> tf.Tensor:
-        """Computes sines and cosines."""
+        """Computes the sines and cosines of the positions."""
         return sinusoidal_encoding(positions, self.d_model, self._exact_dtype())
 
     def waves(self) -> list[Wave | None]:
@@ -133,7 +137,7 @@ class ConcatenatedSinusoidalPosition(SinusoidalPosition):
     """Adds the paper's sines, and then its cosines: section 3.5 in another order.
 
     The encoding of Marian models in Hugging Face's transformers. See `Position` for the
-    arguments; `max_length` and `seed` change nothing.
+    arguments; `max_length` and `seed` have no effect.
     """
 
     def encoding(self, positions: tf.Tensor) -> tf.Tensor:
@@ -168,8 +172,8 @@ class MarianSinusoidalPosition(ConcatenatedSinusoidalPosition):
 
     Sines of pos / 10000^(i / (d_model / 2 - 1)), then the cosines: the wavelengths form
     a geometric progression from 2 pi to exactly 10000 * 2 pi. The last dimension of an
-    odd d_model is 0. See `Position` for the arguments; `max_length` and `seed` change
-    nothing.
+    odd d_model is 0. See `Position` for the arguments; `max_length` and `seed` have no
+    effect.
     """
 
     def waves(self) -> list[Wave | None]:
@@ -187,12 +191,12 @@ class MarianSinusoidalPosition(ConcatenatedSinusoidalPosition):
 class LearnedPosition(Position):
     """Adds a learned vector for each position (Table 3, row E).
 
-    See `Position` for the arguments. Positions from `max_length` on share the last
-    vector, so that an over-long input still decodes.
+    See `Position` for the arguments. Positions of `max_length` and above share the last
+    vector, so inputs that are too long can still be decoded.
     """
 
     def build(self, input_shape: Any) -> None:
-        """Creates the table of vectors."""
+        """Creates the table with one vector per position."""
         self.table = self.add_weight(
             name="table",
             shape=(self.max_length, self.d_model),
@@ -202,7 +206,7 @@ class LearnedPosition(Position):
         self.built = True
 
     def encoding(self, positions: tf.Tensor) -> tf.Tensor:
-        """Looks the vectors up."""
+        """Looks up the vectors of the positions."""
         return tf.gather(self.table.value, tf.minimum(positions, self.max_length - 1))
 
 
@@ -212,4 +216,4 @@ POSITIONAL_ENCODINGS: dict[str, type[Position]] = {
     "sinusoidal_marian": MarianSinusoidalPosition,
     "learned": LearnedPosition,
 }
-"""The layer behind each value of `TransformerConfig.position`."""
+"""Layer classes by value of `TransformerConfig.position`."""

@@ -1,4 +1,4 @@
-"""Residual connection, dropout and layer normalization (section 3.1, 5.4)."""
+"""Residual connection, dropout and layer normalization (sections 3.1 and 5.4)."""
 
 from typing import Any
 
@@ -13,25 +13,25 @@ from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class Residual(TracedOutputs, keras.layers.Layer):
-    """Joins a sub-layer's output to its input.
+    """Residual connection around a sub-layer, with dropout and layer normalization.
 
-    Post-norm, the published form: LayerNorm(x + Dropout(Sublayer(x))).
-    Pre-norm: x + Dropout(Sublayer(LayerNorm(x))); a stack of such layers ends with
-    a normalization of its own.
+    Post-norm, as in the paper: LayerNorm(x + Dropout(Sublayer(x))).
+    Pre-norm: x + Dropout(Sublayer(LayerNorm(x))). A stack of pre-norm layers needs a
+    layer normalization at its end.
 
-    Use: `x = residual(x, sublayer(residual.sublayer_input(x)))`.
+    Usage: `x = residual(x, sublayer(residual.sublayer_input(x)))`.
 
     Args:
         d_model: Size of the last axis.
-        dropout: Share of the sub-layer's output that is dropped.
-        pre_norm: Normalize the sub-layer's input, not the sum. Default False.
-        norm_epsilon: Added to the variance. Default 1e-6.
-        seed: Seed of the dropout. Default 0.
+        dropout: Dropout rate of the sub-layer's output.
+        pre_norm: Normalize the sub-layer's input rather than the sum. Default False.
+        norm_epsilon: Epsilon added to the variance. Default 1e-6.
+        seed: Random seed of dropout. Default 0.
 
     Call arguments:
-        x: `[..., d_model]` float, what the sub-layer saw before any normalization.
-        y: What the sub-layer returned, of the shape of `x`: nothing is broadcast.
-        training: Whether to drop.
+        x: `[..., d_model]` float, the sub-layer's input before normalization.
+        y: The sub-layer's output, with exactly the shape of `x` (no broadcasting).
+        training: Whether to apply dropout.
 
     Returns:
         `[..., d_model]` in the compute dtype.
@@ -60,29 +60,29 @@ class Residual(TracedOutputs, keras.layers.Layer):
         )
 
     def build(self, input_shape: Any) -> None:
-        """Creates the normalization's gain and bias."""
+        """Creates gamma and beta of the layer normalization."""
         check_shape(input_shape, (..., self.d_model), self, "x")
         self.norm.build((None, None, self.d_model))
         self.dropout.build((None, None, self.d_model))
         self.built = True
 
     def sublayer_input(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns what the sub-layer is to be fed: `x`, normalized if pre-norm."""
+        """Returns the sub-layer's input: `x`, normalized in case of pre-norm."""
         x = require_shape(x, (..., self.d_model), self, "x")
         return self.norm(x) if self.pre_norm else x
 
     def call(
         self, x: tf.Tensor, y: tf.Tensor, training: bool | None = None
     ) -> tf.Tensor:
-        """Adds the sub-layer's output to its input."""
+        """Adds the sub-layer's output, after dropout, to its input."""
         x = require_shape(x, (..., self.d_model), self, "x")
         y = require_shape(y, tuple(x.shape), self, "y")
-        # Unlike x + y, a sum that broadcasts no size that only the graph knows.
+        # Unlike x + y, add_n does not broadcast sizes that are unknown until run time.
         x = tf.add_n([x, self.dropout(y, training=training)])
         return x if self.pre_norm else self.norm(x)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the output, which is that of `x`."""
+        """Returns the output shape, which equals the shape of `x`."""
         check_shape(input_shape, (..., self.d_model), self, "x")
         return tuple(input_shape)
 

@@ -1,14 +1,14 @@
-"""Seeds for the parts of a layer."""
+"""Random seeds of sub-layers."""
 
 import zlib
 
 
 def child_seed(seed: int, name: str) -> int:
-    """Derives the seed of a named part, so that no two parts draw the same numbers.
+    """Derives a different random seed for each sub-layer of a layer.
 
     Args:
-        seed: The seed of the whole.
-        name: The part's name, unique within the whole.
+        seed: Random seed of the layer.
+        name: Name of the sub-layer, unique in the layer.
 
     Returns:
         An integer in [0, 2^31).

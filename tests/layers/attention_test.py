@@ -24,7 +24,7 @@ def random(shape, seed=0):
 
 
 def test_worked_example_of_three_words():
-    # Worked by hand: the scores are QK^T / 2, and every row of Q K^T is here.
+    # Computed by hand. `products` is Q K^T; the scores are Q K^T / 2.
     q = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]], np.float32)
     k = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0]], np.float32)
     v = np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], np.float32)
@@ -34,12 +34,12 @@ def test_worked_example_of_three_words():
     output, weights = scaled_dot_product_attention(q, k, v)
     np.testing.assert_allclose(weights, expected_weights, atol=1e-6)
     np.testing.assert_allclose(output, expected_weights @ v, atol=1e-6)
-    # 1 / (1 + 1 + sqrt(e)) = 0.27406..., written out once.
+    # 1 / (1 + 1 + sqrt(e)) = 0.27406...
     np.testing.assert_allclose(weights[0], [0.274069, 0.274069, 0.451863], atol=1e-6)
     np.testing.assert_allclose(output[0], [0.335559, 0.435559], atol=1e-6)
 
 
-def test_attention_equals_the_equation_under_a_mask():
+def test_masked_attention_matches_the_equation():
     q, k, v = random((2, 3, 5, 8)), random((2, 3, 7, 8), 1), random((2, 3, 7, 6), 2)
     mask = np.ones((2, 1, 1, 7), bool)
     mask[0, ..., 4:] = False
@@ -51,7 +51,7 @@ def test_attention_equals_the_equation_under_a_mask():
     np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
 
 
-def test_a_query_that_sees_nothing_attends_to_all_alike():
+def test_fully_masked_query_attends_to_all_keys_equally():
     x = random((1, 1, 2, 4))
     output, weights = scaled_dot_product_attention(
         x, x, x, np.zeros((1, 1, 2, 2), bool)
@@ -62,7 +62,7 @@ def test_a_query_that_sees_nothing_attends_to_all_alike():
 
 @pytest.mark.parametrize("cls", [SelfAttention, CrossAttention])
 @pytest.mark.parametrize(("d_k", "d_v"), [(None, None), (3, 7)])
-def test_multi_head_attention_equals_the_equations(cls, d_k, d_v):
+def test_multi_head_attention_matches_the_equations(cls, d_k, d_v):
     layer = cls(4, 16, d_k, d_v, seed=1)
     memory = random((2, 6, 16), 1) if cls is CrossAttention else None
     inputs = [random((2, 5, 16))] + ([] if memory is None else [memory])
@@ -85,14 +85,14 @@ def test_multi_head_attention_equals_the_equations(cls, d_k, d_v):
     assert result.key_value.key.shape == (2, 4, mask.shape[3], d_k or 4)
 
 
-def test_projections_have_biases_only_on_demand():
+def test_projections_have_biases_only_with_attention_bias():
     for bias, count in ((False, 2), (True, 4)):
         layer = SelfAttention(2, 8, attention_bias=bias)
         layer(random((1, 3, 8)))
         assert len(layer.trainable_weights) == count
 
 
-def test_self_attention_in_steps_equals_self_attention_at_once():
+def test_incremental_self_attention_matches_parallel_self_attention():
     layer = SelfAttention(2, 8)
     x = random((2, 4, 8))
     causal = np.tril(np.ones((4, 4), bool))[None, None]
@@ -103,7 +103,7 @@ def test_self_attention_in_steps_equals_self_attention_at_once():
         np.testing.assert_allclose(result.output[:, 0], expected[:, i], atol=1e-5)
         cache = result.key_value
     assert cache.key.shape == (2, 2, 4, 4)
-    # The keys and values of a call without a cache begin one.
+    # The keys and values of a call without a cache can be used as a cache.
     prefix = layer(
         x[:, :3], attention_mask=causal[..., :3, :3], return_attention_scores=True
     )
@@ -111,7 +111,7 @@ def test_self_attention_in_steps_equals_self_attention_at_once():
     np.testing.assert_allclose(result.output[:, 0], expected[:, 3], atol=1e-5)
 
 
-def test_projected_memory_replaces_the_memory():
+def test_projected_memory_gives_the_same_output_as_the_memory():
     layer = CrossAttention(2, 8)
     x, memory = random((2, 3, 8)), random((2, 5, 8), 1)
     expected = layer(x, memory)
@@ -130,12 +130,12 @@ def test_cross_attention_takes_exactly_one_memory():
         layer(x)
     with pytest.raises(ValueError, match=r"Received: both"):
         layer(x, x, projected_memory=layer.project_memory(tf.constant(x)))
-    # The second argument of self-attention is no memory.
+    # The second argument of self-attention is the mask, not a memory.
     with pytest.raises(ValueError, match="mask must be boolean"):
         SelfAttention(2, 8)(x, x)
 
 
-def test_kernels_exist_before_the_first_call():
+def test_build_without_shapes_creates_all_kernels():
     for cls, names in (
         (SelfAttention, ["query_key_value", "output_projection"]),
         (CrossAttention, ["query", "key_value", "output_projection"]),
@@ -153,14 +153,14 @@ def test_multi_head_attention_is_self_attention():
     )
 
 
-def test_heads_that_do_not_divide_the_model_are_refused():
+def test_num_heads_that_does_not_divide_d_model_is_rejected():
     with pytest.raises(ValueError, match="d_model=10, num_heads=4"):
         SelfAttention(4, 10)
 
 
 @pytest.mark.parametrize("window", [1, 2, 5, 8, 40])
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "both"])
-def test_windowed_attention_equals_attention_under_its_mask(window, kind):
+def test_windowed_attention_matches_attention_with_window_mask(window, kind):
     length = 13
     q, k, v = (
         random((2, 3, length, 8)),
@@ -179,7 +179,7 @@ def test_windowed_attention_equals_attention_under_its_mask(window, kind):
         q, k, v, near if mask is None else near & mask
     )
     output = windowed_attention(q, k, v, mask, window=window)
-    # Those beyond the end may see nothing but padding.
+    # Queries after the end may attend to nothing but padding, so skip them.
     np.testing.assert_allclose(output[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(output[1, :, :9], expected[1, :, :9], atol=1e-6)
 
@@ -188,7 +188,7 @@ def test_windowed_attention_equals_attention_under_its_mask(window, kind):
     "shape", [(6,), (6, 6), (1, 6, 6), (2, 1, 1, 6), (1, 1, 6, 1), (1, 1, 1, 1)]
 )
 @pytest.mark.parametrize("known", [True, False])
-def test_a_window_takes_all_masks_that_broadcast(shape, known):
+def test_windowed_attention_accepts_all_masks_that_broadcast(shape, known):
     q, k, v = (random((2, 3, 6, 4), seed) for seed in range(3))
     mask = np.random.default_rng(3).random(shape) < 0.7
     rank_or_sizes = shape if known else [None] * len(shape)
@@ -204,7 +204,7 @@ def test_a_window_takes_all_masks_that_broadcast(shape, known):
     assert seen.sum() > 3
 
 
-def test_a_window_mask_by_hand():
+def test_window_mask_matches_hand_written_values():
     expected = [
         [1, 1, 0, 0],
         [1, 1, 1, 0],
@@ -216,7 +216,7 @@ def test_a_window_mask_by_hand():
     np.testing.assert_array_equal(
         window_mask(positions[3:], positions, 3)[0, 0], expected[-1:]
     )
-    # Alternatives for one position, and positions of each row.
+    # Two queries that share a position, and different key positions per row.
     beams = window_mask([2, 2], [[0, 0, 1, 1, 2, 2], [1, 1, 2, 2, 3, 3]], 3)
     rows = [[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
     np.testing.assert_array_equal(beams[:, 0], [[row, row] for row in rows])
@@ -224,7 +224,7 @@ def test_a_window_mask_by_hand():
         window_mask(4, 4, 3)
 
 
-def test_a_layer_with_a_window_is_the_same_in_every_way_of_calling():
+def test_window_gives_equal_outputs_in_all_call_forms():
     layer = SelfAttention(2, 8, attention_window=4, seed=1)
     x = tf.constant(random((2, 9, 8)))
     whole = layer(x, attention_mask=causal_mask(9))
@@ -247,8 +247,8 @@ def test_a_layer_with_a_window_is_the_same_in_every_way_of_calling():
     assert again.attention_window == 4
 
 
-def test_window_follows_positions_and_not_places_in_the_cache():
-    # Two sequences of one row, as two beams: their keys take turns in the cache.
+def test_window_depends_on_positions_and_not_on_cache_indices():
+    # Two sequences in one row, such as two beams: their keys alternate in the cache.
     layer = SelfAttention(2, 8, attention_window=4, seed=1)
     x = tf.constant(random((2, 9, 8)))
     expected = layer(x, attention_mask=causal_mask(9))
@@ -269,7 +269,7 @@ def test_window_follows_positions_and_not_places_in_the_cache():
         layer(x[:1, :2], cache=cache, positions=[9, 9])
 
 
-def test_a_window_that_makes_no_sense_is_refused():
+def test_window_below_1_is_rejected():
     with pytest.raises(ValueError, match=r"at least 1\. Received: 0"):
         SelfAttention(2, 8, attention_window=0)
 

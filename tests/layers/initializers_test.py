@@ -1,4 +1,4 @@
-"""What weights begin as, drawn and to be loaded."""
+"""Weight initializers: random weights, and zeros for weights loaded afterwards."""
 
 import sys
 
@@ -11,7 +11,7 @@ from t2t_keras.layers.initializers import zero_initialization
 
 
 def matrices():
-    """Builds a layer of each kind that draws its weights, from the same seeds."""
+    """Returns the weights of one layer of each randomly initialized kind."""
     layers = [
         Linear(512, seed=3),
         SharedEmbedding(100, 256, seed=3),
@@ -23,20 +23,20 @@ def matrices():
     return [layer.get_weights()[0] for layer in layers]
 
 
-def test_weights_are_drawn_with_the_spread_that_training_needs():
+def test_initial_weights_have_the_expected_range_and_deviation():
     projection, *tables = matrices()
-    # Glorot's uniform numbers lie within sqrt(6 / (inputs + outputs)) of zero.
-    most = np.sqrt(6 / (256 + 512))
-    assert 0.99 * most < np.abs(projection).max() <= most
+    # Glorot uniform: at most sqrt(6 / (inputs + outputs)) in absolute value.
+    limit = np.sqrt(6 / (256 + 512))
+    assert 0.99 * limit < np.abs(projection).max() <= limit
     for table in tables:
         np.testing.assert_allclose(table.std(), 256**-0.5, rtol=0.02)
 
 
-def test_those_to_be_loaded_are_zeros_and_the_next_are_drawn_again():
-    drawn = matrices()
+def test_zero_initialization_applies_only_inside_its_context():
+    expected = matrices()
     with zero_initialization():
         assert not any(matrix.any() for matrix in matrices())
-    for before, after in zip(drawn, matrices(), strict=True):
+    for before, after in zip(expected, matrices(), strict=True):
         np.testing.assert_array_equal(before, after)
 
 

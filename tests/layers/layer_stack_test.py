@@ -1,4 +1,4 @@
-"""Encoder and decoder layers against the paper's equations; every layer's config."""
+"""Encoder and decoder layers match the paper's equations; all layers can be saved."""
 
 import sys
 
@@ -35,8 +35,8 @@ def random(shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def shake(layer):
-    """Gives gains and biases values that show whether they are used."""
+def add_noise(layer):
+    """Adds noise to gains and biases, so that a test notices if they are not used."""
     rng = np.random.default_rng(7)
     for variable in layer.trainable_weights:
         if len(variable.shape) == 1:
@@ -44,12 +44,12 @@ def shake(layer):
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
-def test_encoder_layer_equals_the_equations(pre_norm):
+def test_encoder_layer_matches_the_equations(pre_norm):
     layer = EncoderLayer(d_model=16, d_ff=32, num_heads=4, pre_norm=pre_norm)
     x = random((2, 5, 16))
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None, None, :]
     layer(x)
-    shake(layer)
+    add_noise(layer)
     expected = reference.encoder_layer(
         reference.weights_of(layer), x, mask[:, 0], 4, 4, 4, pre_norm
     )
@@ -57,7 +57,7 @@ def test_encoder_layer_equals_the_equations(pre_norm):
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
-def test_decoder_layer_equals_the_equations(pre_norm):
+def test_decoder_layer_matches_the_equations(pre_norm):
     layer = DecoderLayer(
         d_model=16, d_ff=32, num_heads=4, d_k=3, d_v=5, pre_norm=pre_norm
     )
@@ -65,7 +65,7 @@ def test_decoder_layer_equals_the_equations(pre_norm):
     causal = np.tril(np.ones((4, 4), bool))[None, None]
     cross = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None, None, :]
     layer(x, memory)
-    shake(layer)
+    add_noise(layer)
     expected = reference.decoder_layer(
         reference.weights_of(layer),
         x,
@@ -82,20 +82,20 @@ def test_decoder_layer_equals_the_equations(pre_norm):
 
 
 @pytest.mark.parametrize("activation", reference.ACTIVATIONS)
-def test_feed_forward_equals_the_equation(activation):
+def test_feed_forward_matches_the_equation(activation):
     layer = FeedForward(8, 16, activation=activation)
     x = random((2, 3, 8))
     layer(x)
-    shake(layer)
+    add_noise(layer)
     expected = reference.feed_forward(reference.weights_of(layer), x, activation)
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
-def test_linear_has_a_row_for_each_output_and_begins_as_glorot_and_bengio():
+def test_linear_has_a_row_per_output_and_glorot_uniform_initialization():
     layer = Linear(300, seed=1)
     x = random((2, 3, 500))
     layer(x)
-    shake(layer)
+    add_noise(layer)
     kernel, bias = (v.numpy() for v in layer.weights)
     np.testing.assert_allclose(layer(x), x @ kernel.T + bias, atol=1e-4)
     assert np.abs(kernel).max() == pytest.approx((6 / 800) ** 0.5, rel=1e-3)
@@ -103,12 +103,12 @@ def test_linear_has_a_row_for_each_output_and_begins_as_glorot_and_bengio():
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_frozen_weights_join_a_bias_to_its_product(frozen):
+def test_frozen_weights_fuse_product_and_bias(frozen):
     with frozen_weights(frozen):
         layer = Linear(3)
     x = random((2, 4, 5))
     layer(x)
-    shake(layer)
+    add_noise(layer)
     kernel, bias = (v.numpy() for v in layer.weights)
     projected = tf.function(layer).get_concrete_function(tf.TensorSpec([None, 4, 5]))
     np.testing.assert_allclose(
@@ -144,7 +144,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_in_a_functional_model_survives_saving(name, tmp_path):
+def test_save_and_load_keep_the_outputs_of_each_layer(name, tmp_path):
     layer, inputs = LAYERS[name]
     layer = type(layer).from_config(layer.get_config())
     symbolic = [keras.Input((None, 8)) for _ in range(inputs)]
@@ -157,7 +157,7 @@ def test_a_layer_in_a_functional_model_survives_saving(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_compute_output_shape_equals_the_shape_of_the_output(name):
+def test_compute_output_shape_matches_the_output(name):
     layer, inputs = LAYERS[name]
     layer = type(layer).from_config(layer.get_config())
     values = [random((2, 5, 8), seed) for seed in range(inputs)]
@@ -170,7 +170,7 @@ def test_compute_output_shape_equals_the_shape_of_the_output(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_computes_in_bfloat16_near_float32(name):
+def test_bfloat16_output_is_close_to_float32(name):
     layer, inputs = LAYERS[name]
     config = layer.get_config()
     half = type(layer).from_config({**config, "dtype": "mixed_bfloat16"})
@@ -185,7 +185,7 @@ def test_a_layer_computes_in_bfloat16_near_float32(name):
     )
 
 
-def test_an_embeddings_gradient_is_exact_in_bfloat16():
+def test_embedding_gradient_is_exact_in_bfloat16():
     layer = SharedEmbedding(5, 4, dtype="mixed_bfloat16")
     layer.build()
     with tf.GradientTape() as tape:
@@ -202,7 +202,7 @@ def test_embedding_and_logits_share_one_scaled_matrix():
     np.testing.assert_allclose(layer(ids), table[ids] * 4.0, rtol=1e-6)
     x = random((2, 3, 16))
     np.testing.assert_allclose(layer.logits(x), x @ table.T, atol=1e-5)
-    # N(0, 1 / d_model), so that logits and embeddings begin with unit variance.
+    # N(0, 1 / d_model): logits and embeddings start with unit variance.
     wide = SharedEmbedding(2000, 64)
     wide.build()
     assert wide.embeddings.numpy().std() == pytest.approx(64**-0.5, rel=0.02)

@@ -1,4 +1,4 @@
-"""Layer normalization beside Keras's own; shapes of which not all is known."""
+"""Layer normalization matches Keras; reshapes with partly unknown shapes."""
 
 import sys
 
@@ -12,7 +12,7 @@ from t2t_keras.layers.shapes import reshape_last
 
 
 def gradients(layer, x, d_y):
-    """Returns the outputs, and the gradients of x, gamma and beta."""
+    """Returns the outputs and the gradients with respect to x, gamma and beta."""
     x = tf.Variable(x)
     with tf.GradientTape() as tape:
         y = layer(x)
@@ -29,16 +29,14 @@ def gradients(layer, x, d_y):
         ("mixed_bfloat16", "bfloat16", 0.05),
     ],
 )
-def test_normalization_and_its_gradient_are_those_of_kerass_layer(
-    shape, policy, dtype, tolerance
-):
+def test_layer_norm_and_its_gradient_match_keras(shape, policy, dtype, tolerance):
     rng = np.random.default_rng(0)
     x = 3 + 2 * rng.normal(size=shape)
-    x.reshape(-1, 16)[:1] = 3  # A position without variance.
+    x.reshape(-1, 16)[:1] = 3  # A position with zero variance.
     x = tf.cast(x, dtype)
     d_y = tf.constant(rng.normal(size=shape), "float64")
     ours = LayerNorm(epsilon=1e-5, dtype=policy)
-    # Where ours rounds, Keras's in float64 is still the standard.
+    # The reference is always computed in float64.
     keras_layer = keras.layers.LayerNormalization(epsilon=1e-5, dtype="float64")
     for layer in (ours, keras_layer):
         layer.build(shape)
@@ -75,7 +73,7 @@ OTHER_FORMS = [
 
 @pytest.mark.parametrize("form", OTHER_FORMS, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_bfloat16"])
-def test_axis_center_and_scale_equal_the_definition(form, dtype):
+def test_axis_center_and_scale_match_the_definition(form, dtype):
     rng = np.random.default_rng(0)
     x = rng.normal(2, 3, (2, 3, 4, 5))
     layer = LayerNorm(epsilon=1e-5, dtype=dtype, **form)
@@ -84,8 +82,8 @@ def test_axis_center_and_scale_equal_the_definition(form, dtype):
     layer.set_weights([rng.normal(1, 0.3, w.shape) for w in layer.weights])
     given = form.get("axis", -1)
     axes = tuple({a % 4 for a in (given if np.iterable(given) else [given])})
-    centred = x - x.mean(axes, keepdims=True)
-    expected = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5)
+    centered = x - x.mean(axes, keepdims=True)
+    expected = centered / np.sqrt((centered**2).mean(axes, keepdims=True) + 1e-5)
     sizes = [size if axis in axes else 1 for axis, size in enumerate(x.shape)]
     values = [w.numpy().astype(np.float64).reshape(sizes) for w in layer.weights]
     if form.get("scale", True):
@@ -127,7 +125,7 @@ def test_layer_norm_rejects_missing_axes_and_other_sizes():
         ((2, 0, 8), [2, 0, 8]),
     ],
 )
-def test_reshaping_keeps_the_first_axes_whatever_is_known_of_them(shape, known):
+def test_reshape_last_works_with_partly_unknown_shapes(shape, known):
     @tf.function(input_signature=[tf.TensorSpec(known)])
     def split_heads(x):
         return reshape_last(tf.reshape(x, [-1, 8]), like=x, axes=2, last=[4, 2])

@@ -1,4 +1,4 @@
-"""Positional encodings, dropout and masks: hand-written expectations."""
+"""Positional encodings, dropout and masks match hand-written values."""
 
 import sys
 
@@ -28,7 +28,7 @@ def test_sinusoidal_encoding_interleaves_sine_and_cosine():
     np.testing.assert_allclose(encoding, expected, atol=1e-6)
 
 
-def test_sinusoid_is_float64_in_float64_layers():
+def test_sinusoidal_position_computes_in_float64_in_float64_layers():
     layer = SinusoidalPosition(64, dtype="float64")
     positions = [4096, 100_000]
     encoding = layer(tf.zeros([1, 2, 64], tf.float64), positions=positions)[0]
@@ -91,7 +91,7 @@ def test_waves_are_the_formulas_of_the_dimensions(cls, d_model):
         np.testing.assert_allclose(column, expected, atol=1e-12)
 
 
-def test_positions_can_be_given():
+def test_encoding_uses_explicit_positions():
     layer = SinusoidalPosition(8)
     x = tf.zeros([1, 2, 8])
     whole = layer(tf.zeros([1, 9, 8]))
@@ -100,7 +100,7 @@ def test_positions_can_be_given():
     )
 
 
-def test_learned_positions_beyond_the_table_share_its_last_row():
+def test_learned_positions_beyond_max_length_share_the_last_vector():
     layer = LearnedPosition(4, max_length=3)
     output = layer(tf.zeros([1, 5, 4]))[0].numpy()
     np.testing.assert_array_equal(output[:3], layer.table.numpy())
@@ -108,7 +108,7 @@ def test_learned_positions_beyond_the_table_share_its_last_row():
     np.testing.assert_array_equal(output[4], output[2])
 
 
-def test_dropout_drops_the_share_and_keeps_the_mean():
+def test_dropout_drops_the_given_fraction_and_scales_the_rest():
     layer = Dropout(0.3, seed=5)
     y = layer(tf.ones([1000, 101]), training=True).numpy()
     assert (y == 0).mean() == pytest.approx(0.3, abs=0.01)
@@ -117,7 +117,7 @@ def test_dropout_drops_the_share_and_keeps_the_mean():
 
 
 @pytest.mark.parametrize("rate", [0.99, 0.999, 0.9999, 0.999995, 1 - 2**-20])
-def test_dropout_keeps_the_right_share_at_rates_close_to_1(rate):
+def test_dropout_keeps_the_right_fraction_at_rates_close_to_1(rate):
     number = 20_000_000
     y = Dropout(rate, seed=1)(tf.ones([number]), training=True).numpy()
     expected = number * (1 - rate)
@@ -126,7 +126,7 @@ def test_dropout_keeps_the_right_share_at_rates_close_to_1(rate):
     np.testing.assert_allclose(y[y != 0], 1 / (1 - rate), rtol=1e-6)
 
 
-def test_dropout_drops_the_right_share_at_rates_close_to_0():
+def test_dropout_drops_the_right_fraction_at_rates_close_to_0():
     y = Dropout(1e-5, seed=1)(tf.ones([20_000_000]), training=True).numpy()
     assert abs(np.count_nonzero(y == 0) - 200) < 5 * 200**0.5
 
@@ -138,29 +138,29 @@ def test_dropout_rate_whose_scale_overflows_is_rejected():
         ):
             Dropout(rate, dtype=dtype)
     assert Dropout(0.9999, dtype="float16")(tf.ones([3]), training=True).shape == 3
-    # The greatest float below 1.
+    # The largest float below 1.
     tiny = np.nextafter(1.0, 0.0)
     assert not Dropout(tiny)(tf.ones([1000]), training=True).numpy().any()
 
 
-def test_dropout_masks_follow_from_seed_and_call():
+def test_dropout_masks_depend_only_on_seed_and_call_counter():
     x = tf.ones([64])
     first, again, other = Dropout(0.5, 1), Dropout(0.5, 1), Dropout(0.5, 2)
     masks = [first(x, training=True).numpy() for _ in range(3)]
     assert not np.array_equal(masks[0], masks[1])
     assert not np.array_equal(masks[0], other(x, training=True).numpy())
     np.testing.assert_array_equal(masks[0], again(x, training=True))
-    # A restored counter goes on with the very masks that would have come.
+    # A layer with a restored counter continues the sequence of masks.
     again.set_weights([np.array(2)])
     np.testing.assert_array_equal(masks[2], again(x, training=True))
 
 
-def test_dropout_rate_must_be_a_share():
+def test_dropout_rate_of_1_is_rejected():
     with pytest.raises(ValueError, match="rate=1"):
         Dropout(1)
 
 
-def test_masks():
+def test_padding_and_causal_masks_match_hand_written_values():
     np.testing.assert_array_equal(
         padding_mask(tf.constant([[5, 6, 0], [7, 0, 0]])),
         [[[[True, True, False]]], [[[True, False, False]]]],

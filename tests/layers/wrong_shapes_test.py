@@ -1,4 +1,4 @@
-"""Layers reject wrong shapes, and interpret attention masks in one way."""
+"""Layers reject wrong shapes and interpret attention masks consistently."""
 
 import functools
 import sys
@@ -96,7 +96,8 @@ def _swapped(layer, second, first):
 def test_wrong_last_axis_is_rejected_statically_and_at_run_time(name):
     call = CALLS[name]()
     call(random((2, 5, 8)))
-    # Reshaped, width 16 would double the batch; width 1 would broadcast.
+    # Without checks, width 16 would double the batch in a reshape, and width 1 would
+    # broadcast.
     for width in (16, 4, 1):
         x = random((2, 5, width))
         with pytest.raises(ValueError, match=rf"8\]. Received shape: \[2, 5, {width}"):
@@ -151,7 +152,7 @@ def test_wrong_last_axis_is_rejected_by_first_call_and_by_build():
         Linear(3).build((None, None))
 
 
-def test_wrong_call_is_no_user_error():
+def test_wrong_calls_do_not_raise_user_errors():
     # Commands report a UserError as a mistake of the user; these are bugs of a caller.
     attention, memory = CrossAttention(2, 8), random((2, 5, 8))
     calls = [
@@ -176,7 +177,7 @@ def test_wrong_rank_is_rejected(shape):
         FeedForward(8, 16)(random((8,)))
 
 
-# Equal, so that confusing the two axes does not raise an error by itself.
+# Equal sizes, so that confusing the two axes does not raise an error by itself.
 BATCH = HEADS = 2
 SIZES = {"d_model": 8, "d_ff": 16, "num_heads": HEADS}
 MASK = np.random.default_rng(1).random((BATCH, 5, 5)) > 0.4
@@ -192,7 +193,7 @@ def transformer():
 
 
 def decode_with(name, mask):
-    """Decodes five target positions from five source positions."""
+    """Decodes five target positions with a five-token source."""
     ids = tf.constant([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5]])
     model = transformer()
     arguments = {"memory_mask": padding_mask(ids), name: mask}
@@ -200,7 +201,7 @@ def decode_with(name, mask):
 
 
 def decode_in_steps(mask):
-    """Decodes five positions step by step, each with its row of the mask."""
+    """Decodes five positions incrementally, each with its row of the mask."""
     layer = built(DecoderLayer(**SIZES), *PAIR)
     cache, outputs = layer.empty_cache(PAIR[1]), []
     for i in range(5):
@@ -233,7 +234,7 @@ MASKED = {
     "decode_memory": functools.partial(decode_with, "memory_mask"),
     "steps": decode_in_steps,
 }
-"""Functions from a mask, with or without an axis of heads, to outputs."""
+"""Functions that compute outputs with a mask, with or without a heads axis."""
 
 
 @pytest.mark.parametrize("name", MASKED)
@@ -249,7 +250,7 @@ def test_rank_3_mask_is_batch_query_key_and_rank_2_is_rejected(name):
                 MASKED[name](two_axes)
 
 
-def test_rank_3_mask_equals_the_equations():
+def test_rank_3_mask_matches_the_equations():
     layer = SelfAttention(HEADS, 8)
     output = layer(PAIR[0], attention_mask=MASK)
     np.testing.assert_array_equal(layer(PAIR[0], attention_mask=MASK.tolist()), output)
@@ -259,7 +260,7 @@ def test_rank_3_mask_equals_the_equations():
     np.testing.assert_allclose(output, expected, atol=1e-5)
 
 
-def test_axes_of_size_1_in_a_mask_broadcast():
+def test_mask_axes_of_size_1_broadcast():
     layer = built(SelfAttention(HEADS, 8))
     for mask in (MASK[:1], MASK[:, :1], MASK[:, :, :1], MASK[:1, :1]):
         whole = np.broadcast_to(mask[:, np.newaxis], (BATCH, HEADS, 5, 5))
@@ -348,7 +349,7 @@ BROADCASTS = {
         PAIR[0],
     ),
 }
-"""Functions and two arguments, of which either would broadcast if it had size 1."""
+"""Functions with two arguments, each of which could broadcast from size 1."""
 
 
 @pytest.mark.parametrize("name", BROADCASTS)
@@ -356,7 +357,7 @@ def test_arguments_of_size_1_are_not_broadcast(name):
     function, first, second = BROADCASTS[name]()
     first, second = tf.constant(first), tf.constant(second)
     function(first, second)
-    # Nothing is known but the width of the layers' inputs.
+    # Only the rank and the width of the inputs are known statically.
     unknown = [
         tf.TensorSpec([None, None, 8] if len(x.shape) == 3 else [None] * len(x.shape))
         for x in (first, second)
@@ -365,7 +366,7 @@ def test_arguments_of_size_1_are_not_broadcast(name):
         lambda one, other: function(one, other), input_signature=unknown
     )
     np.testing.assert_allclose(graph(first, second), function(first, second), atol=1e-5)
-    # Positions have no axis of the batch: their counterpart is that of the length.
+    # Positions have no batch axis, so the other argument is shortened in length.
     shorter = second[:1] if len(first.shape) > 1 else second[:, :1]
     for wrong in ((first[:1], second), (first, shorter)):
         with pytest.raises(ValueError, match=r"\w+ must have shape .*Received shape"):
@@ -374,7 +375,7 @@ def test_arguments_of_size_1_are_not_broadcast(name):
             graph(*wrong)
 
 
-def test_keys_of_another_batch_are_rejected():
+def test_keys_of_another_batch_size_are_rejected():
     query, key = random((2, 3, 5, 4)), random((1, 3, 5, 4))
     for arguments in ((query, key, key), (query, query, key), (key, query, query)):
         with pytest.raises(ValueError, match="same batch and heads"):
