@@ -253,7 +253,7 @@ MAY_IMPORT = {
         *("training_run", "training", "config", "data", "decoding", "evaluation"),
         *("analysis", "model_dir", "transformer", "interrupts"),
     },
-    "decoding": {"decoding", "config", "data", "layers", "transformer"},
+    "decoding": {"decoding", "config", "data", "layers", "transformer", "runtime"},
     "export": {"export", "data", "decoding", "transformer", "model_dir"},
     "server": {"server", "export"},
     "client": {"client", "decoding"},

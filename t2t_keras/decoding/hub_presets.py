@@ -1,12 +1,12 @@
-"""A translator as a preset: a directory in the format of keras-hub, or one on a hub.
+"""Presets of translators: directories in keras-hub's format, local or on a hub.
 
 config.json                 the model, as a serialized Keras object
-model.weights.h5            its weights
+model.weights.h5            the weights
 metadata.json               versions, number of parameters, date
-translator.json             how to search
+translator.json             search options and maximum input length
 assets/tokenizer/           the vocabularies
 
-`keras_hub.upload_preset("hf://user/name", directory)` publishes it.
+`keras_hub.upload_preset("hf://user/name", directory)` publishes a preset.
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
 from t2t_keras.layers.initializers import zero_initialization
+from t2t_keras.layers.linear import frozen_weights
 from t2t_keras.optional_packages import require_extra
 from t2t_keras.transformer import Transformer
 
@@ -26,17 +27,18 @@ _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _TRANSLATOR = "translator.json"
 _TOKENIZER = "assets/tokenizer"
 _CLIENTS = {"hf": "huggingface_hub", "kaggle": "kagglehub"}
-"""The package that fetches files, by the scheme of a handle."""
+"""The client package of each hub, by the scheme of a handle."""
 
 
 class Pretrained(NamedTuple):
-    """What a preset holds.
+    """The contents of a preset.
 
     Attributes:
         model: The model with its weights.
         tokenizers: The tokenizers that it was trained with.
-        options: How to search unless a user says otherwise.
-        max_input_tokens: A longer sentence is cut after this many tokens.
+        options: Default search options.
+        max_input_tokens: Maximum number of tokens of a sentence; longer ones are
+            truncated.
     """
 
     model: Transformer
@@ -46,11 +48,11 @@ class Pretrained(NamedTuple):
 
 
 def save_preset(directory: str | Path, pretrained: Pretrained) -> None:
-    """Writes a preset directory, whole or not at all.
+    """Writes a preset directory, completely or not at all.
 
     Args:
-        directory: A directory that is new or empty.
-        pretrained: What to write.
+        directory: A new or empty directory.
+        pretrained: The contents.
 
     Raises:
         UserError: If the directory is not empty or cannot be written to.
@@ -59,7 +61,7 @@ def save_preset(directory: str | Path, pretrained: Pretrained) -> None:
 
     taken = f"Another process is writing to {directory}."
     with new_directory(directory, last=_CONFIG, taken=taken) as content:
-        # Weights in a single file, whatever their size.
+        # All weights in a single file, regardless of their size.
         get_preset_saver(str(content)).save_backbone(
             pretrained.model, max_shard_size=None
         )
@@ -73,18 +75,22 @@ def save_preset(directory: str | Path, pretrained: Pretrained) -> None:
         )
 
 
-def load_preset(preset: str | Path, dtype: str | None = None) -> Pretrained:
+def load_preset(
+    preset: str | Path, dtype: str | None = None, frozen: bool = False
+) -> Pretrained:
     """Reads a preset from a directory or a hub.
 
     Args:
         preset: A directory, "hf://user/name" (Hugging Face) or
             "kaggle://user/model/keras/variant[/version]".
-        dtype: Dtype policy of the model, such as "mixed_bfloat16". Default: the one
-            that it was saved with.
+        dtype: Dtype policy of the model, such as "mixed_bfloat16". Default: the
+            policy stored in the preset.
+        frozen: True if the weights will never change, in a process in which oneDNN
+            assumes that (`t2t_keras.runtime.assumes_frozen_weights`). Default False.
 
     Raises:
-        UserError: If there is no such preset, it lacks a file, or a file is damaged.
-        MissingExtra: If the package that fetches files of that hub is not installed.
+        UserError: If there is no such preset, or a file is missing or damaged.
+        MissingExtra: If the package that downloads from that hub is not installed.
     """
     from keras_hub.src.utils.preset_utils import get_preset_loader
 
@@ -93,11 +99,14 @@ def load_preset(preset: str | Path, dtype: str | None = None) -> Pretrained:
         config = json.loads((directory / _CONFIG).read_text(encoding="utf-8"))
         name = config["registered_name"]
         if name != "t2t_keras>Transformer":
-            raise UserError(f"{preset} is a preset of {name}, not of a Translator.")
+            raise UserError(
+                f"{preset} must be a preset of a Translator. Received: a preset of "
+                f"{name}"
+            )
         saved = json.loads((directory / _TRANSLATOR).read_text(encoding="utf-8"))
         options = SearchOptions(**saved["search"])
         tokenizers = TokenizerPair.load(directory / _TOKENIZER)
-        with zero_initialization():
+        with zero_initialization(), frozen_weights(frozen):
             model = get_preset_loader(str(directory)).load_backbone(
                 Transformer, load_weights=True, dtype=dtype or config["config"]["dtype"]
             )
@@ -105,34 +114,36 @@ def load_preset(preset: str | Path, dtype: str | None = None) -> Pretrained:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"The preset {preset} is damaged, or of another version of t2t_keras: "
+            f"The preset {preset} is damaged or was written by another version of "
+            "t2t_keras: "
             f"{_line(error)}"
         ) from error
     return Pretrained(model, tokenizers, options, saved["max_input_tokens"])
 
 
 def _fetch(preset: str) -> Path:
-    """Returns the local directory of a preset, after fetching its files if need be."""
+    """Returns the local directory of a preset; downloads the files of a handle."""
     scheme, is_handle, _ = preset.partition("://")
     if not is_handle and not Path(preset).is_dir():
         raise UserError(
-            f"There is no directory {preset}. A preset is a directory, hf://user/name "
-            "or kaggle://user/model/keras/variant."
+            "preset must be an existing directory, hf://user/name or "
+            f"kaggle://user/model/keras/variant. Received: {preset}"
         )
     if is_handle and scheme not in _CLIENTS:
         raise UserError(
-            f"A preset is a directory, hf://user/name or "
+            "preset must be an existing directory, hf://user/name or "
             f"kaggle://user/model/keras/variant. Received: {preset}"
         )
     if is_handle:
         require_extra("hub", f"The preset {preset}", _CLIENTS[scheme])
     elif (Path(preset) / "checkpoints").is_dir():
         raise UserError(
-            f"{preset} is a model directory, not a preset. To write a preset: "
+            f"preset must not be a model directory. Received: {preset}. Write a preset "
+            "with "
             f"t2t_keras.model_dir.ModelDir({preset!r}).translator().save_to_preset(DIR)"
         )
     else:
-        # The name of a directory may be that of a preset of keras-hub's own.
+        # A relative path could be the name of one of keras-hub's own presets.
         preset = str(Path(preset).absolute())
     directory = _file(preset, _CONFIG).parent
     for name in (_WEIGHTS, _TRANSLATOR):
@@ -148,7 +159,7 @@ def _fetch(preset: str) -> Path:
 
 
 def _file(preset: str, name: str) -> Path:
-    """Returns the local path of a file, which a hub's client fetches or has kept."""
+    """Returns the local path of a file, which is downloaded unless it is cached."""
     from huggingface_hub.errors import RepositoryNotFoundError
     from keras_hub.src.utils.preset_utils import get_file
 
@@ -156,13 +167,13 @@ def _file(preset: str, name: str) -> Path:
         return Path(get_file(preset, name))
     except FileNotFoundError as error:
         raise UserError(
-            f"{preset} is not the preset of a Translator: {name} is missing, or cannot "
-            f"be fetched: {_line(error.__cause__ or error)}"
+            f"{preset} is not a preset of a Translator: {name} is missing or cannot be "
+            f"downloaded: {_line(error.__cause__ or error)}"
         ) from error
     except (ValueError, RepositoryNotFoundError) as error:
-        raise UserError(f"{preset} cannot be fetched: {_line(error)}") from error
+        raise UserError(f"{preset} cannot be downloaded: {_line(error)}") from error
 
 
 def _line(error: BaseException) -> str:
-    """Returns the message of an error as one line."""
+    """Returns the message of an error on one line."""
     return " ".join(str(error).split()) or type(error).__name__

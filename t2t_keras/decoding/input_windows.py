@@ -1,4 +1,4 @@
-"""Items grouped as they come, by a thread of their own that reads them."""
+"""Groups the items of a blocking iterable, which a separate thread reads."""
 
 import queue
 import threading
@@ -6,15 +6,18 @@ from collections.abc import Iterable, Iterator
 
 
 def windows(items: Iterable[str], size: int, wait: bool = False) -> Iterator[list[str]]:
-    """Groups items as they come, without making any wait for one that has not come.
+    """Yields all items that have arrived as a group, without waiting for more.
 
     Args:
         items: An iterable that may block.
-        size: The most items of a group.
+        size: Maximum number of items in a group.
         wait: Whether to wait until a group is full. Default False.
 
+    Yields:
+        Non-empty groups, in order.
+
     Raises:
-        Exception: What the iterable raises, after the items before it.
+        Exception: An exception of the iterable, after the items before it.
     """
     arrived: queue.Queue[str | None] = queue.Queue(maxsize=size)
     failure: list[Exception] = []

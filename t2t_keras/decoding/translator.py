@@ -9,6 +9,7 @@ from typing import Any, Self, overload
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras import runtime
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.batched_search import BatchedSearch
 from t2t_keras.decoding.hub_presets import Pretrained, load_preset, save_preset
@@ -72,6 +73,7 @@ class Translator:
         preset: str | Path,
         options: SearchOptions | None = None,
         dtype: str | None = None,
+        frozen: bool | None = None,
         **arguments: Any,
     ) -> Self:
         """Opens a preset that `save_to_preset` has written.
@@ -82,13 +84,18 @@ class Translator:
             options: Search options. Default: the options stored in the preset.
             dtype: Dtype policy of the model, such as "mixed_bfloat16". Default: the
                 policy stored in the preset.
+            frozen: Whether the weights will never change. Default: True in a process in
+                which oneDNN assumes that (`runtime.configure("decoding")`), like
+                t2t-translate, otherwise False.
             **arguments: Other arguments of `Translator`.
 
         Raises:
             UserError: If there is no such preset, or a file is missing or damaged.
             MissingExtra: If the package that downloads from that hub is not installed.
         """
-        found = load_preset(preset, dtype)
+        if frozen is None:
+            frozen = runtime.assumes_frozen_weights()
+        found = load_preset(preset, dtype, frozen)
         arguments = {"max_input_tokens": found.max_input_tokens, **arguments}
         return cls(found.model, found.tokenizers, options or found.options, **arguments)
 

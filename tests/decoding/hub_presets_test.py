@@ -1,4 +1,4 @@
-"""Presets: written, read back from a directory, and fetched from hubs."""
+"""Presets: round trip through a directory, downloads from hubs, errors."""
 
 import json
 import shutil
@@ -10,9 +10,10 @@ import huggingface_hub
 import kagglehub
 import keras_hub
 import pytest
+import tensorflow as tf
 from huggingface_hub.errors import RemoteEntryNotFoundError, RepositoryNotFoundError
 
-from t2t_keras import Translator
+from t2t_keras import Translator, runtime
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
@@ -51,7 +52,24 @@ def test_reopened_preset_translates_as_before(translator, reopened):
     assert reopened.max_input_tokens == exported.MAX_INPUT_TOKENS
 
 
-def test_call_takes_a_sentence_or_several(reopened):
+def test_preset_opens_inference_form_in_a_decoding_process(preset, monkeypatch):
+    def biases_follow(**arguments):
+        """Returns the types of the operations to whose results biases are added."""
+        [model] = Translator.from_preset(preset, **arguments).models
+        encode = tf.function(lambda: model.encode(tf.ones([1, 3], tf.int32)))
+        operations = encode.get_concrete_function().graph.get_operations()
+        return {op.inputs[0].op.type for op in operations if op.type == "BiasAdd"}
+
+    name = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
+    assert name in runtime.environment("decoding")
+    monkeypatch.delenv(name, raising=False)
+    assert biases_follow() == {"Reshape"}
+    monkeypatch.setenv(name, "1")
+    assert biases_follow() == {"MatMul"}
+    assert biases_follow(frozen=False) == {"Reshape"}
+
+
+def test_call_accepts_one_or_several_sentences(reopened):
     lines = exported.LINES[:3]
     expected = [row[0].text for row in reopened.translate(lines)]
     assert any(expected)
@@ -61,12 +79,12 @@ def test_call_takes_a_sentence_or_several(reopened):
     assert reopened([]) == []
 
 
-def test_preset_holds_no_more_than_translating_needs(preset):
+def test_preset_contains_only_the_documented_files(preset):
     found = {str(p.relative_to(preset)) for p in preset.rglob("*") if p.is_file()}
     assert found == {*FILES, "metadata.json"}
 
 
-def test_two_vocabularies_another_dtype_and_other_options_are_kept(tmp_path):
+def test_separate_vocabularies_dtype_and_options_are_restored(tmp_path):
     model, shared = exported.toy(share_embeddings=False, dtype="mixed_bfloat16")
     source, target = (
         shared.source.with_normalization(name) for name in ("identity", "nmt_nfkc")
@@ -91,7 +109,7 @@ def test_two_vocabularies_another_dtype_and_other_options_are_kept(tmp_path):
         ("kaggle://user/name/keras/variant/2", kagglehub, "model_download"),
     ],
 )
-def test_preset_of_a_hub_is_fetched_file_by_file(
+def test_preset_on_a_hub_is_downloaded_file_by_file(
     handle, package, function, preset, reopened, monkeypatch
 ):
     asked = []
@@ -106,7 +124,7 @@ def test_preset_of_a_hub_is_fetched_file_by_file(
     assert fetched("the 7") == reopened("the 7")
 
 
-def test_keras_hub_publishes_a_preset(preset, tmp_path, monkeypatch):
+def test_keras_hub_uploads_a_preset(preset, tmp_path, monkeypatch):
     uploaded = {}
     monkeypatch.setattr(
         huggingface_hub,
@@ -137,24 +155,28 @@ def raising(error):
 @pytest.mark.parametrize(
     ("handle", "error", "says"),
     [
-        ("no/such/place", None, "There is no directory no/such/place. A preset is"),
-        ("ftp://user/name", None, "A preset is a directory, hf://user/name or"),
-        ("hf://", None, "hf:// cannot be fetched: Unexpected Hugging Face preset"),
-        ("hf://a/b/c", None, "hf://a/b/c cannot be fetched: Unexpected Hugging Face"),
-        ("kaggle://user/name", None, "cannot be fetched: Unexpected Kaggle preset"),
+        ("no/such/place", None, "variant. Received: no/such/place"),
+        ("ftp://user/name", None, "preset must be an existing directory, hf://user/"),
+        ("hf://", None, "hf:// cannot be downloaded: Unexpected Hugging Face preset"),
+        (
+            "hf://a/b/c",
+            None,
+            "hf://a/b/c cannot be downloaded: Unexpected Hugging Face",
+        ),
+        ("kaggle://user/name", None, "cannot be downloaded: Unexpected Kaggle preset"),
         (
             "hf://user/absent",
             RepositoryNotFoundError.__new__(RepositoryNotFoundError, "404"),
-            "hf://user/absent cannot be fetched: RepositoryNotFoundError",
+            "hf://user/absent cannot be downloaded: RepositoryNotFoundError",
         ),
         (
             "hf://user/other",
             RemoteEntryNotFoundError.__new__(RemoteEntryNotFoundError, "404"),
-            "hf://user/other is not the preset of a Translator: config.json is missing",
+            "hf://user/other is not a preset of a Translator: config.json is missing",
         ),
     ],
 )
-def test_wrong_handle_is_a_message_of_one_line(handle, error, says, monkeypatch):
+def test_wrong_handle_is_a_user_error_of_one_line(handle, error, says, monkeypatch):
     if error:
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", raising(error))
     with pytest.raises(UserError) as raised:
@@ -163,7 +185,7 @@ def test_wrong_handle_is_a_message_of_one_line(handle, error, says, monkeypatch)
     assert "\n" not in str(raised.value)
 
 
-def test_lost_network_is_not_a_mistake_of_the_user(monkeypatch):
+def test_lost_network_is_not_a_user_error(monkeypatch):
     lost = ConnectionError("lost")
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", raising(lost))
     with pytest.raises(ConnectionError, match="lost"):
@@ -171,7 +193,7 @@ def test_lost_network_is_not_a_mistake_of_the_user(monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["hf", "kaggle"])
-def test_missing_client_of_a_hub_is_named(scheme, monkeypatch):
+def test_missing_client_package_of_a_hub_is_named(scheme, monkeypatch):
     package = {"hf": "huggingface_hub", "kaggle": "kagglehub"}[scheme]
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=rf"{package}.*t2t_keras\[hub\]'$"):
@@ -189,22 +211,22 @@ def test_missing_and_damaged_files_are_named(name, preset, tmp_path):
         Translator.from_preset(copy)
 
 
-def test_preset_of_another_class_is_refused(preset, tmp_path):
+def test_preset_of_another_class_is_rejected(preset, tmp_path):
     copy = shutil.copytree(preset, tmp_path / "copy")
     config = json.loads((copy / "config.json").read_text())
     config["registered_name"] = "keras_hub>BertBackbone"
     (copy / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match="of keras_hub>BertBackbone, not of a Trans"):
+    with pytest.raises(UserError, match="Received: a preset of keras_hub>Bert"):
         Translator.from_preset(copy)
 
 
-def test_what_cannot_be_a_preset_leaves_nothing(translator, preset, tmp_path):
+def test_failed_save_leaves_no_files(translator, preset, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in preset.rglob("*")}
     with pytest.raises(UserError, match="not an empty directory"):
         translator.save_to_preset(preset)
     assert before == {path: path.stat().st_mtime_ns for path in preset.rglob("*")}
     model, tokenizers = exported.toy()
-    with pytest.raises(UserError, match="an ensemble of 2"):
+    with pytest.raises(UserError, match="Received: an ensemble of 2"):
         Translator([model, model], tokenizers).save_to_preset(tmp_path / "two")
     assert not list(tmp_path.iterdir())
 
