@@ -227,7 +227,7 @@ def _require_positions(
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class MultiHeadAttention(SelfAttention):
-    """Alias of `SelfAttention` with the paper's name of the function (section 3.2.2).
+    """`SelfAttention` under the name that the paper uses (section 3.2.2).
 
     Unlike `keras.layers.MultiHeadAttention`, it attends only to its own input. Use
     `CrossAttention` to attend to a memory.

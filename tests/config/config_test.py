@@ -1,4 +1,4 @@
-"""Configurations: checked values, dictionaries, presets, and the flags made of them."""
+"""Configurations: validation, conversion to dictionaries, presets and flags."""
 
 import dataclasses
 import json
@@ -51,7 +51,7 @@ def parsed():
     ],
     ids=str,
 )
-def test_values_out_of_range_are_refused(values, message):
+def test_values_out_of_range_are_rejected(values, message):
     with pytest.raises(UserError, match=message.replace(".", r"\.")):
         PRESETS["base"].replace(**values)
 
@@ -69,7 +69,7 @@ def test_sequences_survive_json():
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_missing_fields_get_their_defaults_and_unknown_fields_are_named(config):
+def test_missing_fields_get_defaults_and_unknown_fields_are_rejected(config):
     assert config.from_dict({}) == config()
     with pytest.raises(UserError, match="no field 'sparsity', 'x'"):
         config.from_dict({"sparsity": 1, "x": 2})
@@ -137,12 +137,12 @@ def test_flags_are_divided_between_hyperparameters_and_the_rest():
     assert {"seed", "train_minutes", "log_format"} <= own
 
 
-def test_every_kind_of_positional_encoding_has_its_layer():
+def test_every_value_of_position_has_a_layer():
     assert {*POSITIONS} == {*POSITIONAL_ENCODINGS}
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_a_model_applies_the_activation_that_is_configured(activation):
+def test_model_uses_the_configured_activation(activation):
     sizes = {"source_vocab_size": 9, "num_layers": 1, "d_model": 8, "num_heads": 2}
     model = Transformer(activation=activation, **sizes)
     for stack in (model.encoder, model.decoder):
