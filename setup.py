@@ -22,6 +22,7 @@ STAGES = (
     "variations",
     "complexity",
     "cost",
+    "import_model",
     "export",
     "serve",
     "request",
@@ -143,7 +144,9 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            f"t2t-{stage} = t2t_keras.pipelines.{stage}:run" for stage in STAGES
+            # `import` is a keyword of Python, so its module has a longer name.
+            f"t2t-{stage.removesuffix('_model')} = t2t_keras.pipelines.{stage}:run"
+            for stage in STAGES
         ]
     },
     # The default folder would be `build/`, which a case-insensitive file

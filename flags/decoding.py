@@ -13,9 +13,9 @@ FLAGS = flags.FLAGS
 CHECKPOINT = flags.DEFINE_list(
     "checkpoint",
     ["auto"],
-    "Weights to use: averaged, ema, latest, the number of a step, or a path. auto "
-    "uses the averaged weights unless training has continued since. Several, "
-    "comma-separated, form an ensemble.",
+    "Weights to use: averaged, ema, imported, latest, the number of a step, or a "
+    "path. auto uses the averaged weights unless training has continued since, and the "
+    "weights of an imported model. Several, comma-separated, form an ensemble.",
 )
 # Stages with n-best lists define --n_best in `translation_output`.
 _OPTIONS = [name for name in SearchOptions.flag_names() if name != "n_best"]

@@ -143,27 +143,29 @@ class ModelDir(ModelFiles):
         """Returns the path of a weight file.
 
         Args:
-            checkpoint: "averaged", "ema", "latest", the number of a step, or a path.
-                "auto" is the first of "averaged" and "ema" that exists and is as new as
-                the newest checkpoint, and "latest" if there is none.
+            checkpoint: "averaged", "ema", "imported", "latest", the number of a step,
+                or a path. "auto" is the first of "averaged" and "ema" that exists and
+                is as new as the newest checkpoint. If there is none, it is "imported"
+                in the directory of an imported model, otherwise "latest".
 
         Raises:
             UserError: If there are no such weights.
         """
         steps = self.checkpoints.steps()
         averages = {"averaged": self.averaged_path, "ema": self.ema_path}
+        named = {**averages, "imported": self.imported_path}
         requested = checkpoint
         if checkpoint == "auto":
             checkpoint = next(
                 (name for name in averages if self._is_up_to_date(averages[name])),
-                "latest",
+                "imported" if self.imported_path.is_file() else "latest",
             )
         if checkpoint == "latest":
             if not steps:
                 raise UserError(f"{self.path} has no checkpoint yet.")
             return self.checkpoints.weights_path(steps[-1])
-        if checkpoint in averages:
-            path = averages[checkpoint]
+        if checkpoint in named:
+            path = named[checkpoint]
         elif checkpoint.isdecimal():
             path = self.checkpoints.weights_path(int(checkpoint))
         else:

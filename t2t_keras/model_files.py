@@ -9,6 +9,7 @@ dev.source.txt ...          held-out text
 checkpoints/                weights and training state
 averaged.npz                average of several checkpoints
 ema.npz                     exponential moving average kept by the training
+imported.npz                weights of an imported model, in place of checkpoints
 lock                        locked while a training is running
 scores.test.json ...        results of t2t-evaluate, beside the translations
 logs/                       TensorBoard
@@ -43,8 +44,13 @@ from t2t_keras.training.checkpoints import CheckpointStore
 FORMAT = 2
 """Version of the format. Raise it if older versions would misread the directory."""
 
+CONFIG = "config.json"
+"""Name of the file that makes a directory a model directory."""
+
+IMPORTED_WEIGHTS = "imported.npz"
+"""Name of the weight file of an imported model."""
+
 _LOCK = "lock"
-_CONFIG = "config.json"
 _PARTS = ("model", "training", "run", "data")
 _Config = TypeVar("_Config", bound=Config)
 
@@ -63,6 +69,7 @@ class ModelFiles:
         checkpoints: The checkpoints.
         averaged_path: Path of the average of several checkpoints.
         ema_path: Path of the exponential moving average.
+        imported_path: Path of the weights of an imported model.
         log_dir: Directory of the TensorBoard logs.
     """
 
@@ -71,6 +78,7 @@ class ModelFiles:
         self.checkpoints = CheckpointStore(self.path / "checkpoints", **checkpoints)
         self.averaged_path = self.path / "averaged.npz"
         self.ema_path = self.path / "ema.npz"
+        self.imported_path = self.path / IMPORTED_WEIGHTS
         self.log_dir = self.path / "logs"
 
     @property
@@ -80,10 +88,10 @@ class ModelFiles:
         Raises:
             UserError: If the directory contains no model, or the file is damaged.
         """
-        path = self.path / _CONFIG
+        path = self.path / CONFIG
         with user_path(self.path, "read"):
             if not path.is_file():
-                raise UserError(f"{self.path} holds no model ({_CONFIG}).")
+                raise UserError(f"{self.path} holds no model ({CONFIG}).")
         config = read_object(path)
         if config.get("format") != FORMAT:
             raise UserError(
@@ -123,7 +131,7 @@ class ModelFiles:
         try:
             return kind.from_dict({k: v for n in names for k, v in config[n].items()})
         except UserError as error:
-            raise UserError(f"{self.path / _CONFIG}: {error}") from error
+            raise UserError(f"{self.path / CONFIG}: {error}") from error
 
     @property
     def tokenizers(self) -> TokenizerPair:
@@ -155,7 +163,7 @@ class ModelFiles:
             "run": run_section,
             "data": data.manifest,
         }
-        if (self.path / _CONFIG).is_file():
+        if (self.path / CONFIG).is_file():
             self.check_same_training(transformer, training, data)
             self._write_config(config)
             return
@@ -171,7 +179,7 @@ class ModelFiles:
 
     def _write_config(self, config: dict[str, Any]) -> None:
         write_atomically(
-            self.path / _CONFIG, json.dumps(config, indent=2).encode() + b"\n"
+            self.path / CONFIG, json.dumps(config, indent=2).encode() + b"\n"
         )
 
     def check_same_training(
@@ -181,7 +189,13 @@ class ModelFiles:
         data: PreparedData,
     ) -> None:
         """Raises the `UserError` of `initialize`, but writes nothing."""
-        if (self.path / _CONFIG).is_file():
+        if self.imported_path.is_file():
+            raise UserError(
+                f"{self.path} holds an imported model, which has no training to "
+                f"resume. To train it further, pass --init_from={self.path} and "
+                "another --model_dir."
+            )
+        if (self.path / CONFIG).is_file():
             check_same_training(
                 self.path,
                 self.config["data"],

@@ -183,7 +183,7 @@ def test_every_stage_has_a_binary(stage):
 
 def test_every_console_script_has_a_binary():
     for stage in assigned("setup.py", "STAGES"):
-        target = TARGETS.get(f"t2t-{stage}", {})
+        target = TARGETS.get(f"t2t-{stage.removesuffix('_model')}", {})
         assert target.get("main") == f"pipelines/{stage}.py", (
             f"setup.py installs t2t-{stage}: BUILD needs a py_binary of that name."
         )
@@ -257,6 +257,10 @@ MAY_IMPORT = {
     "export": {"export", "data", "decoding", "transformer", "model_dir"},
     "server": {"server", "export"},
     "client": {"client", "decoding"},
+    "interop": {
+        *("interop", "config", "data", "decoding", "layers", "training", "transformer"),
+        *("model_dir", "model_files"),
+    },
     "evaluation": {"evaluation", "data"},
     "analysis": {"analysis", "config", "data", "layers", "transformer"},
     "config": {"config"},

@@ -17,6 +17,7 @@ from t2t_keras.pipelines import (  # noqa: F401  (they define flags)
     cost,
     evaluate,
     export,
+    import_model,
     launch,
     parse,
     prepare,
@@ -36,14 +37,14 @@ DOCUMENTS = [
     *sorted((ROOT / "deploy").glob("*.*")),
 ]
 STAGES = (
-    "prepare|train|average|evaluate|score|translate|launch|export|serve|request|"
+    "prepare|train|average|evaluate|score|translate|launch|import|export|serve|request|"
     "parse|visualize|variations|complexity|cost"
 )
 
 # Flags without a default that some stage requires.
 REQUIRED = {
     *("data_dir", "model_dir", "output_dir", "export_dir", "server"),
-    *("source_text", "translations"),
+    *("source_text", "translations", "input"),
 }
 PLAIN_ZERO = {
     *("min_length", "worker_index", "sample_seed", "cldr_seed", "tree_substitutions"),

@@ -52,7 +52,7 @@ class SentencePieceTokenizer(Tokenizer):
     @property
     def normalization(self) -> str:  # type: ignore[override]
         """Name of the model's normalization."""
-        return _parse(self.model).normalizer_spec.name
+        return parse_model(self.model).normalizer_spec.name
 
     def with_normalization(self, name: str) -> "SentencePieceTokenizer":
         """Returns a tokenizer with the same vocabulary and another normalization."""
@@ -131,7 +131,8 @@ class SentencePieceTokenizer(Tokenizer):
         return piece.startswith("\u2581")
 
 
-def _parse(model: bytes) -> Any:
+def parse_model(model: bytes) -> Any:
+    """Returns the protocol buffer of a serialized SentencePiece model."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto()
@@ -140,7 +141,7 @@ def _parse(model: bytes) -> Any:
 
 
 def _with_rules(model: bytes, normalization: str) -> bytes:
-    proto = _parse(model)
+    proto = parse_model(model)
     proto.normalizer_spec.name = normalization
     proto.normalizer_spec.precompiled_charsmap = rules(normalization)
     return proto.SerializeToString(deterministic=True)

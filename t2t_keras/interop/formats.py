@@ -1,0 +1,52 @@
+"""Formats of models that can be imported, and their detection."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
+from t2t_keras.interop.imported_model import ImportedModel
+
+
+class Format(NamedTuple):
+    """A format of models.
+
+    Attributes:
+        description: What a path of this format contains, for messages.
+        matches: Returns whether a path looks like this format.
+        read: Reads a model. Raises `UserError` if the files are not valid, or the model
+            cannot be represented.
+    """
+
+    description: str
+    matches: Callable[[Path], bool]
+    read: Callable[[Path], ImportedModel]
+
+
+FORMATS: dict[str, Format] = {}
+"""Formats by name, a value of `--format`, in the order of detection."""
+
+
+def read_model(path: str | Path, name: str = "auto") -> ImportedModel:
+    """Reads a model of another framework.
+
+    Args:
+        path: File or directory.
+        name: A key of `FORMATS`, or "auto" to detect the format. Default "auto".
+
+    Raises:
+        UserError: If the path does not exist, has none of the formats, its files are
+            damaged, or the model cannot be represented.
+    """
+    path = Path(path)
+    with user_path(path, "read"):
+        path.stat()
+    if name == "auto":
+        name = next((n for n, f in FORMATS.items() if f.matches(path)), "")
+        if not name:
+            raise UserError(
+                f"{path} holds no model of a known format: "
+                f"{', '.join(f.description for f in FORMATS.values())}."
+            )
+    return FORMATS[name].read(path)

@@ -1,0 +1,204 @@
+"""Vocabularies of other frameworks as SentencePiece models.
+
+Other frameworks number tokens with a table beside the SentencePiece model, such as
+`vocab.json`. Here, the model is rewritten so that the order of its pieces is the order
+of ids: tokenizers and SavedModels need no table.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.data.subwords import (
+    SentencePieceTokenizer,
+    UnigramTokenizer,
+    parse_model,
+)
+from t2t_keras.errors import UserError
+from t2t_keras.files import user_path
+from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE, _UNUSED = 1, 2, 3, 4, 6, 5
+"""Types of pieces in SentencePiece's protocol buffer."""
+
+_TOKENIZERS: dict[int, type[SentencePieceTokenizer]] = {
+    1: UnigramTokenizer,
+    2: SentencePieceTokenizer,
+}
+"""Classes by SentencePiece's model_type: unigram and BPE."""
+
+_TYPE_NAMES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_SPACE = "\u2581"
+
+
+class VocabularyOrder(NamedTuple):
+    """The tokens of a foreign vocabulary in the order of this project's ids.
+
+    The first four ids are those of `t2t_keras.special_tokens`; the other tokens follow
+    in their foreign order.
+
+    Attributes:
+        pieces: Text of each token: `<pad>`, `<s>`, `</s>`, `<unk>` and the others.
+        foreign_ids: Foreign id of each token; -1 if the foreign vocabulary lacks it.
+    """
+
+    pieces: list[str]
+    foreign_ids: list[int]
+
+    @classmethod
+    def of(
+        cls,
+        pieces: Sequence[str],
+        eos_id: int,
+        unk_id: int,
+        pad_id: int = -1,
+        start_id: int = -1,
+    ) -> Self:
+        """Orders a foreign vocabulary.
+
+        Args:
+            pieces: Text of each foreign token, by foreign id.
+            eos_id: Foreign id of the end token.
+            unk_id: Foreign id of the unknown token.
+            pad_id: Foreign id of the padding token. Default -1: there is none.
+            start_id: Foreign id of the token that decoding starts with. It may be the
+                padding or the end token. Default -1: there is none, decoding starts
+                with a zero embedding.
+        """
+        special = [pad_id, start_id, eos_id, unk_id]
+        others = [i for i in range(len(pieces)) if i not in special]
+        names = ["<pad>", "<s>", "</s>", "<unk>"]
+        return cls([*names, *(pieces[i] for i in others)], special + others)
+
+    def rows(self, array: np.ndarray) -> np.ndarray:
+        """Returns the rows of an array by foreign ids, in the order of the tokens.
+
+        Args:
+            array: `[foreign vocabulary, ...]`.
+
+        Returns:
+            `[vocabulary, ...]` float32; zeros for tokens without a foreign id.
+        """
+        ids = np.array(self.foreign_ids)
+        found = array[np.maximum(ids, 0)].astype(np.float32)
+        found[ids < 0] = 0
+        return found
+
+
+def read_tokenizer(path: Path, order: VocabularyOrder) -> SentencePieceTokenizer:
+    """Reads a SentencePiece model as a tokenizer with the ids of a vocabulary.
+
+    Pieces of the vocabulary that the model lacks, such as those of the other language,
+    get ids that the tokenizer never returns. Pieces of the model that the vocabulary
+    lacks are dropped: text is split into smaller pieces. Language tokens such as
+    `>>fra<<` are recognized at the beginning of a word.
+
+    Args:
+        path: The SentencePiece model.
+        order: The vocabulary.
+
+    Raises:
+        UserError: If the file is damaged, its type is neither unigram nor BPE, or it is
+            a BPE model with other pieces than the vocabulary: their merges would
+            change.
+    """
+    with user_path(path, "read"):
+        content = path.read_bytes()
+    return rewrite_model(content, order, path)
+
+
+def rewrite_model(
+    model: bytes, order: VocabularyOrder, path: Path
+) -> SentencePieceTokenizer:
+    """Returns the tokenizer of `read_tokenizer` for the content of a file.
+
+    Args:
+        model: Serialized SentencePiece model.
+        order: The vocabulary.
+        path: The file, for messages.
+    """
+    proto = parse_sentencepiece(model, path)
+    kind = proto.trainer_spec.model_type
+    if kind not in _TOKENIZERS:
+        raise UserError(
+            f"{path}: the SentencePiece model must be of type unigram or bpe. "
+            f"Received: {_TYPE_NAMES.get(kind, kind)}"
+        )
+    pieces = _pieces(proto, order, path)
+    ordinary = {_NORMAL, _USER_DEFINED, _BYTE, _UNUSED}
+    known = {p.piece for p in proto.pieces if p.type in ordinary}
+    if kind == 2 and known != {*order.pieces[4:]}:
+        raise UserError(
+            f"{path}: a BPE model must have the pieces of its vocabulary, and no "
+            f"others. Received: {len(known - {*order.pieces}):,} others, "
+            f"{len({*order.pieces[4:]} - known):,} missing"
+        )
+    del proto.pieces[:]
+    for piece, score, type_ in pieces:
+        proto.pieces.add(piece=piece, score=score, type=type_)
+    spec = proto.trainer_spec
+    spec.pad_id, spec.bos_id, spec.eos_id, spec.unk_id = PAD_ID, BOS_ID, EOS_ID, UNK_ID
+    spec.pad_piece, spec.bos_piece, spec.eos_piece, spec.unk_piece = order.pieces[:4]
+    spec.vocab_size = len(pieces)
+    # Language tokens are pieces, and need no further declaration.
+    del spec.user_defined_symbols[:]
+    try:
+        return _TOKENIZERS[kind](proto.SerializeToString(deterministic=True))
+    except (ValueError, tf.errors.OpError) as error:
+        raise UserError(f"The tokenizer {path} is damaged: {error}") from error
+
+
+def parse_sentencepiece(model: bytes, path: Path) -> Any:
+    """Parses a SentencePiece model.
+
+    Args:
+        model: The content of the file.
+        path: The file, for messages.
+
+    Returns:
+        The protocol buffer.
+
+    Raises:
+        UserError: If the file is damaged.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = parse_model(model)
+    except DecodeError as error:
+        raise UserError(f"The SentencePiece model {path} is damaged.") from error
+    if not proto.pieces:
+        raise UserError(f"{path} is no SentencePiece model: it has no pieces.")
+    return proto
+
+
+def _pieces(
+    proto: Any, order: VocabularyOrder, path: Path
+) -> list[tuple[str, float, int]]:
+    """Returns piece, score and type of each token."""
+    known = {piece.piece: piece for piece in proto.pieces}
+    pieces: list[tuple[str, float, int]] = [
+        (piece, 0.0, _UNKNOWN if number == UNK_ID else _CONTROL)
+        for number, piece in enumerate(order.pieces[:4])
+    ]
+    taken = {piece for piece, *_ in pieces}
+    for piece in order.pieces[4:]:
+        found = known.get(piece)
+        if _is_language_token(piece):
+            # Text starts with a space marker, which belongs to the piece.
+            pieces.append((f"{_SPACE}{piece}", 0.0, _USER_DEFINED))
+        elif found is None or found.type in (_CONTROL, _UNKNOWN):
+            pieces.append((piece, 0.0, _UNUSED))
+        else:
+            pieces.append((piece, found.score, found.type))
+        if not piece or pieces[-1][0] in taken:
+            raise UserError(f"{path}: the vocabulary has the token {piece!r} twice.")
+        taken.add(pieces[-1][0])
+    return pieces
+
+
+def _is_language_token(piece: str) -> bool:
+    return piece.startswith(">>") and piece.endswith("<<") and len(piece) > 4
