@@ -78,6 +78,8 @@ def apply_constraints(
 ) -> tf.Tensor:
     """Masks tokens that the options and the forced prefixes do not allow."""
     constrained = logits
+    if options.disable_unk:
+        constrained = constraints.block_unknown(constrained)
     if options.min_length:
         constrained = constraints.enforce_min_length(
             constrained, step, options.min_length
@@ -154,7 +156,7 @@ def update_finished(
         options: Search options.
     """
     beam_size = options.beam_size
-    scores = candidates.log_probs / length_penalty_of(step + 1, options.length_penalty)
+    scores = candidates.log_probs / _length_penalty(step + 1, options)
     # A candidate may end only if it ranks among the first beam_size, which makes one
     # beam equal to greedy search. Unused beams yield no hypotheses.
     is_kept = tf.range(tf.shape(candidates.tokens)[1]) < beam_size
@@ -209,6 +211,12 @@ def update_beams(
     )
 
 
+def _length_penalty(length: tf.Tensor, options: SearchOptions) -> tf.Tensor:
+    return length_penalty_of(
+        length, options.length_penalty, options.length_penalty_beta
+    )
+
+
 def is_unfinished(step: tf.Tensor, state: State, options: SearchOptions) -> tf.Tensor:
     """Returns which rows can still find a better hypothesis, `[rows]` bool."""
     can_grow = (step < state.max_length) & ~tf.math.is_nan(state.log_probs[:, 0])
@@ -218,7 +226,7 @@ def is_unfinished(step: tf.Tensor, state: State, options: SearchOptions) -> tf.T
     if options.beam_size == 1:  # Greedy search stops at the first end token.
         return can_grow & (state.finished_scores[:, 0] < IMPOSSIBLE / 2)
     # Log-probabilities never increase; the penalty is largest at the maximum length.
-    largest_penalty = length_penalty_of(state.max_length, options.length_penalty)
+    largest_penalty = _length_penalty(state.max_length, options)
     best_reachable = state.log_probs[:, 0] / largest_penalty
     worst_kept = state.finished_scores[:, options.n_best - 1]
     return can_grow & (best_reachable > worst_kept)
@@ -228,7 +236,7 @@ def collect_results(
     step: tf.Tensor, state: State, options: SearchOptions
 ) -> BatchResults:
     """Returns the hypotheses of all rows of a state, `[rows, beam, step]`."""
-    unfinished = state.log_probs / length_penalty_of(step, options.length_penalty)
+    unfinished = state.log_probs / _length_penalty(step, options)
     if options.sample:  # Truncated samples count too.
         scores = tf.concat([state.finished_scores, unfinished], axis=1)
         scores, kept = tf.math.top_k(scores, options.beam_size)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 IMPOSSIBLE = -1e9
 """Mask value: the log-probability of blocked tokens."""
@@ -18,6 +18,15 @@ def no_padding_or_start(vocab_size: int) -> tf.Tensor:
         `[vocab_size]` float32.
     """
     return tf.scatter_nd([[PAD_ID], [BOS_ID]], [IMPOSSIBLE, IMPOSSIBLE], [vocab_size])
+
+
+def block_unknown(logits: tf.Tensor) -> tf.Tensor:
+    """Blocks the unknown token.
+
+    Args:
+        logits: `[rows, beam, vocab_size]` float32.
+    """
+    return logits + tf.one_hot(UNK_ID, tf.shape(logits)[-1], IMPOSSIBLE, 0.0)
 
 
 def enforce_min_length(

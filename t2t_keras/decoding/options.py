@@ -5,7 +5,7 @@ import dataclasses
 from t2t_keras.config.config_base import Config, option
 from t2t_keras.errors import UserError
 
-_PRESET = "A model trained with a preset that sets its own value uses that by default."
+_OWN = "A model with a value of its own, from its preset or imported, uses that."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,18 +20,25 @@ class SearchOptions(Config):
     """
 
     beam_size: int = option(
-        4, f"Number of beams; 1 is greedy search. {_PRESET}", minimum=1
+        4, f"Number of beams; 1 is greedy search. {_OWN}", minimum=1
     )
     length_penalty: float = option(
         0.6,
         "Exponent of the length penalty: 0 prefers short outputs, larger values prefer "
-        f"longer ones. {_PRESET}",
+        f"longer ones. {_OWN}",
+        minimum=0,
+    )
+    length_penalty_beta: float = option(
+        5.0,
+        "Constant b of the length penalty ((b + length) / (b + 1))^length_penalty: 5 "
+        "as in Wu et al. (2016), or 0 as in Marian, Hugging Face and CTranslate2. "
+        f"{_OWN}",
         minimum=0,
     )
     max_extra_length: int = option(
         50,
         "Maximum number of tokens by which an output may be longer than its input, "
-        f"unless min_length or a forced prefix asks for more. {_PRESET}",
+        f"unless min_length or a forced prefix asks for more. {_OWN}",
         minimum=1,
     )
     max_output_tokens: int = option(
@@ -48,6 +55,7 @@ class SearchOptions(Config):
     no_repeat_ngram: int = option(
         0, "Block repeated n-grams of this size (0 = off).", minimum=0
     )
+    disable_unk: bool = option(False, f"Never produce the unknown token. {_OWN}")
     sample: bool = option(
         False,
         "Sample beam_size translations from the model's distribution instead of "

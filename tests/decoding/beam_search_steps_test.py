@@ -123,6 +123,17 @@ def test_constraints_combine():
     assert impossible.sum() == 3
 
 
+def test_disabled_unknown_token_is_blocked_unless_a_prefix_forces_it():
+    options = SearchOptions(2, disable_unk=True, min_length=3)
+    logits = apply_constraints(PREDICTIONS.logits, STEP, STATE, options).numpy()
+    impossible = logits < IMPOSSIBLE / 2
+    np.testing.assert_array_equal(np.nonzero(impossible[0, 0])[0], [2, 3])
+    forced = STATE._replace(prefix=tf.constant([[3, 3, 3]]))
+    logits = apply_constraints(PREDICTIONS.logits, STEP, forced, options).numpy()
+    impossible = logits < IMPOSSIBLE / 2
+    np.testing.assert_array_equal(np.nonzero(~impossible[0, 0])[0], [3])
+
+
 CANDIDATES = select_best(PREDICTIONS, STEP, STATE, BEAMS)
 TOKENS = {IDS: tf.constant([[[3, 4, 3], [5, 3, 2], [3, 4, 4], [3, 4, 2]]])}
 
@@ -142,6 +153,10 @@ def test_only_ends_among_first_beam_size_candidates_finish():
     np.testing.assert_array_equal(after.finished_tokens[IDS][0, 0], [5, 3, 2])
     penalized = update_finished(STEP, STATE, CANDIDATES, TOKENS, SearchOptions(2))
     expected = math.log(0.21) / (8 / 6) ** 0.6
+    assert float(penalized.finished_scores[0, 0]) == pytest.approx(expected, rel=1e-5)
+    options = SearchOptions(2, length_penalty_beta=0)
+    penalized = update_finished(STEP, STATE, CANDIDATES, TOKENS, options)
+    expected = math.log(0.21) / 3**0.6
     assert float(penalized.finished_scores[0, 0]) == pytest.approx(expected, rel=1e-5)
 
 
@@ -172,6 +187,9 @@ def test_best_unfinished_candidates_become_the_next_beams():
         # (5 + 9) / 6 to the power of 1 is the largest penalty: -2.5 can become -1.07.
         (-2.5, [-2.0, -3.0], {"length_penalty": 1.0}, True),
         (-5.0, [-2.0, -3.0], {"length_penalty": 1.0}, False),
+        # 9 to the power of 1: -17 can become -1.89.
+        (-17, [-2.0, -3.0], {"length_penalty": 1.0, "length_penalty_beta": 0.0}, True),
+        (-19, [-2.0, -3.0], {"length_penalty": 1.0, "length_penalty_beta": 0}, False),
         (math.nan, [-2.0, -3.0], {}, False),
         (-2.5, [-2.0, -3.0], {"sample": True}, True),
         (2 * IMPOSSIBLE, [-2.0, -3.0], {"sample": True}, False),

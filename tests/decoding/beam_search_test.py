@@ -75,7 +75,7 @@ def log_probabilities(weights, source, tokens):
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
 
-def reference_search(weights, source, beams, alpha, extra, n_best):
+def reference_search(weights, source, beams, alpha, beta, extra, n_best):
     """The same search for one hypothesis at a time, without a cache."""
     source = source[source > 0][None]
     limit = source.shape[1] + extra
@@ -87,17 +87,18 @@ def reference_search(weights, source, beams, alpha, extra, n_best):
             candidates += [([*tokens, i], score + log_p[i]) for i in range(VOCAB)]
         candidates.sort(key=lambda c: -c[1])
         candidates = candidates[: 2 * beams]
-        penalty = ((5 + step + 1) / 6) ** alpha
+        penalty = ((beta + step + 1) / (beta + 1)) ** alpha
         done += [(t, s / penalty) for t, s in candidates[:beams] if t[-1] == 2]
         done = sorted(done, key=lambda c: -c[1])[:beams]
         alive = [c for c in candidates if c[0][-1] != 2][:beams]
         if beams == 1 and done:
             break
-        best_possible = alive[0][1] / ((5 + limit) / 6) ** alpha
+        best_possible = alive[0][1] / ((beta + limit) / (beta + 1)) ** alpha
         if len(done) >= n_best and best_possible <= done[n_best - 1][1]:
             break
     if not done:
-        done = [(t, s / ((5 + limit) / 6) ** alpha) for t, s in alive]
+        penalty = ((beta + limit) / (beta + 1)) ** alpha
+        done = [(t, s / penalty) for t, s in alive]
     return [([t for t in tokens[1:] if t != 2], score) for tokens, score in done]
 
 
@@ -123,21 +124,24 @@ def search(models, source, prefix=None, row_seeds=None, **options):
 
 
 @pytest.mark.parametrize(("beams", "n_best"), [(1, 1), (3, 1), (4, 4)])
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_search_equals_reference_search(model, beams, n_best, alpha):
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 5.0), (0.6, 5.0), (1.0, 0.0)])
+def test_search_equals_reference_search(model, beams, n_best, alpha, beta):
     source = sources(seed=beams, number=10)
     found = search(
         model,
         source,
         beam_size=beams,
         length_penalty=alpha,
+        length_penalty_beta=beta,
         max_extra_length=6,
         n_best=n_best,
     )
     lengths = set()
     weights = reference.weights_of(model)
     for row, hypotheses in zip(source, found, strict=True):
-        expected = reference_search(weights, row, beams, alpha, 6, n_best)[:n_best]
+        expected = reference_search(weights, row, beams, alpha, beta, 6, n_best)[
+            :n_best
+        ]
         for (ids, score), (other, other_score) in zip(
             hypotheses, expected, strict=False
         ):
@@ -279,6 +283,28 @@ def test_outputs_satisfy_all_constraints(model):
 
     assert sum(repeats(best[0][0]) for best in free) > 0
     assert sum(repeats(best[0][0]) for best in blocked) == 0
+
+
+@pytest.mark.parametrize("form", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}])
+def test_disabled_unknown_token_is_never_produced(form):
+    model = Transformer(
+        source_vocab_size=VOCAB,
+        num_layers=1,
+        d_model=8,
+        num_heads=2,
+        logits_bias=True,
+        tie_output=False,
+    )
+    bias = np.zeros(VOCAB, np.float32)
+    bias[3] = 5
+    model.output_weights.bias.assign(bias)
+
+    def counts(**options):
+        found = search(model, sources(seed=5), max_extra_length=6, **form, **options)
+        return sum(best[0][0].count(3) for best in found)
+
+    assert counts() > 10
+    assert counts(disable_unk=True) == 0
 
 
 def test_min_length_takes_precedence_over_max_extra_length(model):
@@ -425,6 +451,11 @@ def test_length_penalty_is_equation_14_of_wu_et_al():
     np.testing.assert_allclose(
         length_penalty_of(tf.constant([1, 7]), 0.6), [1.0, 2**0.6], rtol=1e-6
     )
+
+
+def test_length_penalty_with_beta_0_is_a_power_of_the_length():
+    penalty = length_penalty_of(tf.constant([1, 7]), 0.6, beta=0)
+    np.testing.assert_allclose(penalty, [1.0, 7**0.6], rtol=1e-6)
 
 
 def test_words_are_aligned_by_summed_attention_of_their_tokens():
