@@ -1,6 +1,6 @@
 """Translation of text inside the graph, shared by `Translator` and exports."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -65,6 +65,33 @@ class Pairs(NamedTuple):
 def is_translatable(status: tf.Tensor) -> tf.Tensor:
     """Returns which sentences can be translated, by their status."""
     return (status == OK) | (status == TOO_LONG)
+
+
+def to_utf8(
+    sentences: Iterable[str], targets: Iterable[str] | None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Encodes sentences as tensors of UTF-8.
+
+    Args:
+        sentences: Source sentences.
+        targets: A translation or prefix of each sentence; None for empty strings.
+
+    Returns:
+        Source and target sentences, `[batch]` strings each.
+
+    Raises:
+        ValueError: If their numbers differ.
+    """
+    source = [text.encode("utf-8", "surrogatepass") for text in sentences]
+    target = [b""] * len(source)
+    if targets is not None:
+        target = [text.encode("utf-8", "surrogatepass") for text in targets]
+    if len(source) != len(target):
+        raise ValueError(
+            "There must be as many target as source sentences. Received: "
+            f"{len(target)} and {len(source)}"
+        )
+    return tf.constant(source, tf.string), tf.constant(target, tf.string)
 
 
 class TextSearch:

@@ -15,7 +15,7 @@ from t2t_keras.decoding.batched_search import BatchedSearch
 from t2t_keras.decoding.hub_presets import Pretrained, load_preset, save_preset
 from t2t_keras.decoding.input_windows import windows
 from t2t_keras.decoding.options import SearchOptions
-from t2t_keras.decoding.text_search import Sentences, TextSearch
+from t2t_keras.decoding.text_search import Sentences, TextSearch, to_utf8
 from t2t_keras.decoding.translation_details import (
     DetailReader,
     Details,
@@ -217,7 +217,7 @@ class Translator:
         with_token_scores: bool,
     ) -> tuple[tf.RaggedTensor, list[list[Hypothesis]]]:
         """Returns the source ids and the hypotheses of each sentence."""
-        text, prefix_text = _to_utf8(sentences, prefixes)
+        text, prefix_text = to_utf8(sentences, prefixes)
         ids, status = self._text_search.tokenize(text)
         prefix = self._text_search.tokenize_targets(prefix_text)
         status = self._text_search.combine_status(status, prefix.status)
@@ -260,7 +260,7 @@ class Translator:
         Raises:
             ValueError: If the numbers of sentences and translations differ.
         """
-        text, target_text = _to_utf8(sentences, translations)
+        text, target_text = to_utf8(sentences, translations)
         pairs = self._text_search.tokenize_pairs(text, target_text)
         results = [
             ScoredTranslation(status=value.decode()) for value in pairs.status.numpy()
@@ -301,23 +301,3 @@ class Translator:
         """
         for pending in windows(sentences, window, wait):
             yield from self.translate(pending)
-
-
-def _to_utf8(
-    sentences: Iterable[str], targets: Iterable[str] | None
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Encodes source and target sentences; missing targets are empty strings.
-
-    Raises:
-        ValueError: If their numbers differ.
-    """
-    source = [text.encode("utf-8", "surrogatepass") for text in sentences]
-    target = [b""] * len(source)
-    if targets is not None:
-        target = [text.encode("utf-8", "surrogatepass") for text in targets]
-    if len(source) != len(target):
-        raise ValueError(
-            "There must be as many target as source sentences. Received: "
-            f"{len(target)} and {len(source)}"
-        )
-    return tf.constant(source, tf.string), tf.constant(target, tf.string)
