@@ -102,7 +102,7 @@ class ModelDir(ModelFiles):
         """Returns the step of the checkpoint that training resumes from.
 
         Args:
-            report: Receives messages, as in `CheckpointStore.newest_whole`.
+            report: Receives messages, as in `CheckpointStore.newest_resumable`.
 
         Returns:
             The step, or None if training starts from the beginning.
@@ -111,7 +111,7 @@ class ModelDir(ModelFiles):
             UserError: If the directory has weights or checkpoints, but none to resume
                 from. A new training would overwrite them.
         """
-        step = self.checkpoints.newest_whole(report)
+        step = self.checkpoints.newest_resumable(report)
         averages = [p for p in (self.averaged_path, self.ema_path) if p.is_file()]
         if step is None and averages:
             raise UserError(

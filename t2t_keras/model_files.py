@@ -217,7 +217,7 @@ class ModelFiles:
             f"Another training is running on {self.path}. Wait for it, or choose "
             "another --model_dir.",
         ):
-            self.checkpoints.remove_half_written()
+            self.checkpoints.remove_unfinished_files()
             yield
 
     def is_locked(self) -> bool:

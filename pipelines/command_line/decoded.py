@@ -78,7 +78,7 @@ def decode(
         for reference, one in zip(references, found_scores, strict=True)
     ]
     token_scores = [one.details.token_scores for one in found_scores]
-    perplexity = Perplexity.of(texts, token_scores)
+    perplexity = Perplexity.from_token_scores(texts, token_scores)
     search = describe_run(opened)
     return Decoded(hypotheses, perplexity, search, translated, scored)
 

@@ -32,10 +32,10 @@ class CldrConfig(tfds.core.BuilderConfig):
     train_pairs: int = DEFAULT_TRAIN_PAIRS
 
     @classmethod
-    def of(
+    def create(
         cls, source_lang: str, target_lang: str, seed: int, train_pairs: int
     ) -> "CldrConfig":
-        """Returns a config named after its values, so that each has its own folder."""
+        """Creates a config named after its values, so that each has its own folder."""
         return cls(
             # The output of Babel and num2words depends on their versions.
             name=f"{source_lang}-{target_lang}-{train_pairs}-seed{seed}-"

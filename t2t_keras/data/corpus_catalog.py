@@ -63,7 +63,7 @@ def open_cldr(
 
     tfds.disable_progress_bar()
     check_locales(source_lang, target_lang)
-    config = CldrConfig.of(source_lang, target_lang, seed, train_pairs)
+    config = CldrConfig.create(source_lang, target_lang, seed, train_pairs)
     builder = Cldr(config=config, data_dir=data_dir)
     return TfdsCorpus("cldr", source_lang, target_lang, builder, quiet=True)
 

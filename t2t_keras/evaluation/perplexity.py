@@ -25,7 +25,7 @@ class Perplexity(NamedTuple):
     words: int
 
     @classmethod
-    def of(
+    def from_token_scores(
         cls, texts: Iterable[str], token_scores: Iterable[Sequence[float]]
     ) -> "Perplexity":
         """Computes the sums over translations.

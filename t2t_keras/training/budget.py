@@ -29,7 +29,8 @@ class TrainingBudget:
         limits = [x for x in dataclasses.astuple(self) if x is not None]
         if not limits or not all(limit > 0 for limit in limits):
             raise UserError(
-                f"Training needs a limit, and a positive one. Received: {self}"
+                f"A training needs at least one limit, and limits must be positive. "
+                f"Received: {self}"
             )
 
     def fraction(

@@ -107,7 +107,7 @@ class SaveCheckpoint(keras.callbacks.Callback):
         store: Where to save.
         trainer: The trainer whose model and state are saved.
         progress: Returns further state to save, serializable as JSON.
-        save_ema: Writes the arrays of the exponential average; receives the step too.
+        save_ema: Writes the arrays of the exponential moving average, given the step.
             Default: not saved.
     """
 
@@ -149,7 +149,7 @@ class SaveCheckpoint(keras.callbacks.Callback):
         self.save_ema()
 
     def save_ema(self) -> None:
-        """Writes the exponential average, if there is one."""
+        """Writes the exponential moving average, if there is one."""
         if self._save_ema and self._trainer.ema:
             arrays = variable_arrays(self._trainer.model.variables)
             arrays |= self._trainer.ema.arrays()

@@ -158,17 +158,17 @@ class CheckpointStore:
             if each <= step and each not in kept:
                 self.state_path(each).unlink(missing_ok=True)
 
-    def remove_half_written(self) -> None:
+    def remove_unfinished_files(self) -> None:
         """Removes unfinished files of a killed run, which must have ended."""
         for path in self.directory.glob(".*.npz.*"):
             path.unlink(missing_ok=True)
 
-    def newest_whole(self, report: Callable[[str], None]) -> int | None:
+    def newest_resumable(self, report: Callable[[str], None]) -> int | None:
         """Finds the checkpoint to resume from, and renames newer ones.
 
-        Newer ones are damaged, or weights without a state. They are renamed so that
-        they are neither averaged with the checkpoints of the resumed run nor taken
-        for its latest one.
+        The newer ones are damaged, or are weights without a state. They are renamed, so
+        that they are neither averaged with the checkpoints of the resumed run nor
+        mistaken for its newest one.
 
         Args:
             report: Receives a line of text for each damaged file, and for newer

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.training.trainer import Trainer, Votes
+from t2t_keras.training.trainer import Actions, Trainer
 
 
 def fit(
@@ -15,7 +15,7 @@ def fit(
     dataset: tf.data.Dataset,
     callbacks: Iterable[keras.callbacks.Callback],
     validate: Callable[[], dict[str, float]],
-    votes: Callable[[], Votes],
+    requested_actions: Callable[[], Actions],
     is_over: Callable[[], bool],
     initial_epoch: int = 0,
     rate_factor: Callable[[], float] = lambda: 1.0,
@@ -34,7 +34,8 @@ def fit(
             `train_step` and "tokens_per_second"; `on_epoch_end` receives the mean
             loss and the metrics of `validate`.
         validate: Returns the metrics of the held-out data, named "val_...".
-        votes: Called before each step; returns what this worker requests after it.
+        requested_actions: Called before each step; returns the actions that this worker
+            requests after it.
         is_over: Called after each step; returns whether the budget is spent. All
             workers must return the same value.
         initial_epoch: Number of the first epoch. For a resumed run, the number of
@@ -42,7 +43,7 @@ def fit(
             Default 0.
         rate_factor: Called before each step; returns the factor of the learning rate.
             Default 1.
-        cool_down: Called with False when any worker has voted for a cooldown, and
+        cool_down: Called with False when any worker has requested a cooldown, and
             with True after each validation at which a callback stops training.
             Returns whether training continues with a learning rate that falls to
             zero. Default: no cooldown.
@@ -65,7 +66,7 @@ def fit(
             step = trainer.step
             callback_list.on_train_batch_begin(step)
             started = time.perf_counter()
-            logs, agreed = trainer.train_step(parts, votes(), rate_factor())
+            logs, agreed = trainer.train_step(parts, requested_actions(), rate_factor())
             seconds = time.perf_counter() - started
             logs["tokens_per_second"] = logs["tokens"] / seconds
             losses.append(logs["loss"])
@@ -83,7 +84,7 @@ def fit(
         )
         # Callbacks run in one worker, but early stopping must end all of them.
         # This also makes every worker wait until the chief has saved.
-        stopped = trainer.agree(Votes(end=bool(model.stop_training))).end
+        stopped = trainer.agree(Actions(end=bool(model.stop_training))).end
         done = done or (stopped and not cool_down(True))
         if agreed.interrupt:
             break

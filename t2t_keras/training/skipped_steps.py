@@ -23,7 +23,7 @@ class SkippedSteps(keras.callbacks.Callback):
         dump: Writes the batch with the given epoch and number, and returns the path.
 
     Attributes:
-        in_a_row: Number of consecutive skipped steps; saved in checkpoints.
+        consecutive: Number of consecutive skipped steps; saved in checkpoints.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class SkippedSteps(keras.callbacks.Callback):
         self._warn = warn
         self._place = place
         self._dump = dump
-        self.in_a_row = 0
+        self.consecutive = 0
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         """Records which batch the step takes."""
@@ -48,16 +48,16 @@ class SkippedSteps(keras.callbacks.Callback):
         """Counts skipped steps."""
         logs = logs or {}
         if not logs["skipped"]:
-            self.in_a_row = 0
+            self.consecutive = 0
             return
-        self.in_a_row += 1
+        self.consecutive += 1
         epoch, number = self._batch
         where = f"step {batch + 1:,} (epoch {epoch}, batch {number:,})"
         self._warn(f"Non-finite gradients at {where}: the step is skipped.")
-        if self.in_a_row > self._maximum:
+        if self.consecutive > self._maximum:
             dumped = self._dump(epoch, number)
             raise NonFiniteGradientsError(
-                f"{counted(self.in_a_row, 'step')} in a row had gradients that are not "
-                f"finite, the last of them {where}. Its batch is in {dumped}. Lower "
-                "--learning_rate, or set --clip_norm."
+                f"{counted(self.consecutive, 'consecutive step')} had non-finite "
+                f"gradients, the last one at {where}. The text of its batch is in "
+                f"{dumped}. Lower --learning_rate, or set --clip_norm."
             )

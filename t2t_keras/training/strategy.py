@@ -50,7 +50,8 @@ def make_strategy(
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and devices > len(gpus):
         raise UserError(
-            f"This machine has {len(gpus)} GPUs. Received: devices={devices}"
+            f"devices must be at most {len(gpus)}, the number of GPUs of this machine. "
+            f"Received: {devices}"
         )
     number = devices or max(1, len(gpus))
     if strategy == "auto":
@@ -67,7 +68,7 @@ def make_strategy(
     if strategy == "one":
         if devices > 1:
             raise UserError(
-                f"strategy=one uses one device. Received: devices={devices}"
+                f"devices must be 0 or 1 with strategy=one. Received: {devices}"
             )
         return tf.distribute.get_strategy()
     if not gpus:
@@ -76,10 +77,10 @@ def make_strategy(
     return tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(number)])
 
 
-def has_unseen_gpu(device: str = "/dev/nvidia0") -> bool:
-    """Returns whether TensorFlow, lacking CUDA, does not see an existing NVIDIA GPU.
+def has_undetected_gpu(device: str = "/dev/nvidia0") -> bool:
+    """Returns whether TensorFlow lacks the CUDA libraries for an existing NVIDIA GPU.
 
-    GPUs that are hidden by CUDA_VISIBLE_DEVICES do not count.
+    GPUs hidden by CUDA_VISIBLE_DEVICES do not count.
 
     Args:
         device: The device file of the first GPU.
@@ -170,7 +171,7 @@ def _tpu_strategy(tpu: str) -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError) as error:
-        raise UserError(f"There is no TPU {tpu!r} here: {error}") from error
+        raise UserError(f"No TPU {tpu!r} was found: {error}") from error
     return tf.distribute.TPUStrategy(resolver)
 
 
@@ -191,7 +192,7 @@ def worker_count(strategy: tf.distribute.Strategy) -> int:
 
 
 @contextlib.contextmanager
-def lost_workers_named(model_dir: Path) -> Iterator[None]:
+def report_lost_workers(model_dir: Path) -> Iterator[None]:
     """Turns TensorFlow's errors about a lost worker into one clear message.
 
     Args:
@@ -209,7 +210,7 @@ def lost_workers_named(model_dir: Path) -> Iterator[None]:
         tf.errors.UnavailableError,
     ) as error:
         raise ConnectionError(
-            "Another worker is gone, and this one cannot continue "
-            "alone. Start all workers again with the same command lines: they resume "
-            f"from the last checkpoint in {model_dir}."
+            "Another worker was lost, and this one cannot continue alone. Start all "
+            "workers again with the same commands: they resume from the last "
+            f"checkpoint in {model_dir}."
         ) from error

@@ -23,8 +23,8 @@ from t2t_keras.training.weight_averaging import ExponentialAverage
 from t2t_keras.transformer import Transformer
 
 
-class Votes(NamedTuple):
-    """Requests of a worker for after the next step; one vote is enough for all workers.
+class Actions(NamedTuple):
+    """Actions after the next step. All workers take an action if any requests it.
 
     Attributes:
         validate: Validate and save.
@@ -39,7 +39,8 @@ class Votes(NamedTuple):
     cool_down: bool = False
 
 
-NO_VOTES = Votes()
+NO_ACTIONS = Actions()
+"""Continue with the next step."""
 
 
 class Trainer:
@@ -145,7 +146,7 @@ class Trainer:
             A dataset whose iterators `train_step` and `evaluate` consume.
         """
 
-        def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        def worker_dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
             local = self.replicas // context.num_input_pipelines
             first = context.input_pipeline_id * local
             own = [
@@ -155,7 +156,7 @@ class Trainer:
             ]
             return dataset(parts=self.replicas * self.accumulate, own_parts=own)
 
-        return self.strategy.distribute_datasets_from_function(of_worker)
+        return self.strategy.distribute_datasets_from_function(worker_dataset)
 
     @property
     def step(self) -> int:
@@ -183,7 +184,7 @@ class Trainer:
         return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
 
     def _run_update(
-        self, parts: Iterator[Batch], votes: tf.Tensor, rate_factor: tf.Tensor
+        self, parts: Iterator[Batch], requested: tf.Tensor, rate_factor: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         def replica_step(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             gradients, sums = self._gradients(batch)
@@ -200,7 +201,7 @@ class Trainer:
             learning_rate *= tf.cast(rate_factor, learning_rate.dtype)
             norm = self._replica_update(gradients, rate_factor)
             figures = {"learning_rate": learning_rate, "gradient_norm": norm}
-            return tf.concat([sums, votes], axis=0), figures
+            return tf.concat([sums, requested], axis=0), figures
 
         sums, logs = self.strategy.run(replica_step, args=(next(parts),))
         return self._sum(sums), {name: self._first(x) for name, x in logs.items()}
@@ -246,23 +247,29 @@ class Trainer:
 
         return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
 
-    def _run_agree(self, votes: tf.Tensor) -> tf.Tensor:
-        return self._sum(self.strategy.run(lambda: votes + 0))
+    def _run_agree(self, values: tf.Tensor) -> tf.Tensor:
+        return self._sum(self.strategy.run(lambda: values + 0))
 
-    def agree(self, votes: Votes) -> Votes:
-        """Returns what any of the workers voted for; all must call it."""
-        return Votes(*(self._agree(_vector(votes)).numpy() > 0).tolist())
+    def agree(self, requested: Actions) -> Actions:
+        """Returns the actions requested by any worker. All workers must call it."""
+        return Actions(*(self._agree(_vector(requested)).numpy() > 0).tolist())
 
-    def of_chief(self, value: int) -> int:
-        """Returns the value that the chief passed; all workers must call it."""
+    def broadcast_from_chief(self, value: int) -> int:
+        """Returns the value passed by the chief. All workers must call it."""
         mine = value if worker_index(self.strategy) == 0 else 0
         total = self._agree(tf.constant([float(mine)], tf.float64)).numpy()[0]
         # Every replica of the chief has added its value.
         replicas = self.replicas // worker_count(self.strategy)
         return round(total / replicas)
 
-    def are_equal(self, value: int) -> bool:
-        """Returns whether all workers passed the same value, which is below 2^16."""
+    def is_same_on_all_workers(self, value: int) -> bool:
+        """Returns whether all workers passed the same value.
+
+        All workers must call it.
+
+        Args:
+            value: Integer from 0 to 2^16 - 1.
+        """
         both = self._agree(tf.constant([value, value**2], tf.float64)).numpy()
         # Numbers are equal if and only if their variance is 0.
         return both[0] ** 2 == self.replicas * both[1]
@@ -270,33 +277,34 @@ class Trainer:
     def train_step(
         self,
         parts: Iterator[Batch],
-        votes: Votes = NO_VOTES,
+        requested: Actions = NO_ACTIONS,
         rate_factor: float = 1.0,
-    ) -> tuple[dict[str, float], Votes]:
+    ) -> tuple[dict[str, float], Actions]:
         """Consumes one global batch and updates the weights once.
 
         The update is skipped if the gradient is not finite.
 
         Args:
             parts: An iterator over the dataset that `distribute` returned.
-            votes: Requests of this worker for after the step.
+            requested: Actions that this worker requests after the step.
             rate_factor: Factor of the scheduled learning rate; the same in all
                 workers. Default 1.
 
         Returns:
             The metrics of the batch (`token_metrics`, "learning_rate", "gradient_norm"
-            and "skipped", 1 for a skipped update), and the votes of all workers.
+            and "skipped", 1 for a skipped update), and the actions requested by any
+            worker.
         """
         sums: Any = 0.0
         for _ in range(self.accumulate - 1):
             sums = sums + self._accumulate(parts)
         factor = tf.constant(rate_factor, tf.float32)
-        last, figures = self._update(parts, _vector(votes), factor)
+        last, figures = self._update(parts, _vector(requested), factor)
         counted, agreed = np.split(last.numpy(), [len(FIELDS)])
         logs = token_metrics(counted + np.asarray(sums))
         logs |= {name: figures[name].numpy().item() for name in figures}
         logs["skipped"] = 0 if np.isfinite(logs["gradient_norm"]) else 1
-        return logs, Votes(*(agreed > 0).tolist())
+        return logs, Actions(*(agreed > 0).tolist())
 
     def evaluate(self, parts: Iterator[Batch], batches: int) -> dict[str, float]:
         """Computes the metrics of held-out data, without dropout.
@@ -311,5 +319,5 @@ class Trainer:
         return token_metrics(sums)
 
 
-def _vector(votes: Votes) -> tf.Tensor:
-    return tf.constant([float(vote) for vote in votes], tf.float64)
+def _vector(actions: Actions) -> tf.Tensor:
+    return tf.constant([float(action) for action in actions], tf.float64)

@@ -1,1 +1,1 @@
-"""Runs of training: data, model directory, validation and reports around the steps."""
+"""Training runs: data, model directory, validation and reports around the loop."""

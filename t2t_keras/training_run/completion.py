@@ -24,25 +24,25 @@ def with_vocabulary(
 def bleu_tokenizer(
     training: TrainingConfig, target_lang: str, model_dir: Path
 ) -> TokenizerChoice:
-    """Chooses the tokenizer of val_bleu.
+    """Chooses the tokenizer for val_bleu.
 
     Raises:
         UserError: If it cannot be loaded, or differs from the one that earlier
-            checkpoints of the run were compared with.
+            checkpoints of the run were scored with.
     """
     wanted, directory = training.bleu_tokenizer, ModelDir(model_dir)
     if directory.checkpoints.steps():
         run = directory.config["run"]
         if "val_bleu" in (training.early_stop_metric, run["early_stop_metric"]):
-            # Directories that do not name theirs had no other one.
-            begun = run.get("bleu_tokenizer", "13a")
-            if wanted not in (AUTO, begun):
+            # Older versions did not save the tokenizer: they had only this one.
+            saved = run.get("bleu_tokenizer", "13a")
+            if wanted not in (AUTO, saved):
                 raise UserError(
-                    f"{model_dir} has val_bleu by the tokenizer {begun}, which "
-                    "its best checkpoints go by. Choose another --model_dir. Received: "
-                    f"--bleu_tokenizer={wanted}"
+                    f"--bleu_tokenizer must be {AUTO} or {saved}, the tokenizer of "
+                    f"val_bleu in {model_dir}. To use another one, choose another "
+                    f"--model_dir. Received: {wanted}"
                 )
-            wanted = begun
+            wanted = saved
     return choose_tokenizer(target_lang, wanted)
 
 
@@ -60,18 +60,19 @@ def check(
     """
     if model_dir.resolve() == data.data_dir.resolve():
         raise UserError(
-            f"{model_dir} holds the prepared data. Choose another --model_dir."
+            f"--model_dir must not be the data directory. Received: {model_dir}"
         )
     if init_from and not ModelDir(model_dir).checkpoints.steps():
-        # Later on, the weights are its own, and the other directory may be gone.
+        # Only a new training reads the other directory: it may be gone later.
         ModelDir(init_from).weights_path(init_checkpoint)
     if training.early_stop_patience:
         if not data.manifest["splits"].get("dev", {}).get("pairs"):
             raise UserError(
-                "--early_stop_patience needs a dev split with sentences, which "
-                f"{data.data_dir} lacks."
+                "--early_stop_patience needs a dev split with sentences, but "
+                f"{data.data_dir} has none."
             )
         if training.early_stop_metric == "val_bleu" and not training.bleu_sentences:
             raise UserError(
-                "--early_stop_metric=val_bleu needs --bleu_sentences. Received: 0"
+                "--early_stop_metric=val_bleu needs --bleu_sentences to be positive. "
+                "Received: 0"
             )

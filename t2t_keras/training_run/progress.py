@@ -1,4 +1,4 @@
-"""Progress of a training run."""
+"""Progress of a training run: position in the data, time, and spent budget."""
 
 import time
 from collections.abc import Callable
@@ -11,29 +11,30 @@ from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.errors import UserError
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.learning_rate_schedule import Cooldown
-from t2t_keras.training.trainer import Trainer, Votes
+from t2t_keras.training.trainer import Actions, Trainer
 
 
 class Progress(keras.callbacks.Callback):
-    """Where a run stands, and how much of its budget is spent.
+    """Tracks the position of a run in the data and the spent part of its budget.
 
     Args:
-        budget: How long to train.
-        trainer: Counts the steps.
-        order: The order of the batches, of which each step takes the next.
-        checkpoint_steps: Steps between validations, or None to go by time.
-        checkpoint_minutes: Minutes between them otherwise.
-        interrupted: Returns whether this process was asked to stop.
-        is_chief: Whether this worker's clock counts.
-        cooldown_share: Share of the training, at its end, over which the learning rate
-            falls to zero. Default 0: none.
-        report: Receives a line of text when it begins. Default: nobody does.
+        budget: The training budget.
+        trainer: The trainer, which counts the steps.
+        order: The order of the batches. Each step takes the next one.
+        checkpoint_steps: Number of steps between validations. None to validate by
+            time.
+        checkpoint_minutes: Minutes between validations if `checkpoint_steps` is None.
+        interrupted: Returns whether this process has been asked to stop.
+        is_chief: Whether this worker is the chief, whose clock decides. Default True.
+        cooldown_share: Fraction of the training, at its end, over which the learning
+            rate decreases to zero. Default 0 (no cooldown).
+        report: Called with a message when the cooldown begins. Default: no report.
 
     Attributes:
-        cooldown: The cooldown, once it has begun.
-        position: Place in the data.
-        epoch: Number of the interval between two validations, from 0, counted over
-            all processes of the run: what callbacks know as the epoch.
+        cooldown: The cooldown, or None before it begins.
+        position: Position in the data.
+        epoch: Number of intervals between validations completed by all processes of
+            the run. Callbacks receive it as the epoch.
     """
 
     def __init__(
@@ -71,15 +72,15 @@ class Progress(keras.callbacks.Callback):
         self._started = time.monotonic()
 
     def restore(self, state: dict[str, Any], stopped_early: bool = False) -> None:
-        """Takes over what `state` returned in an earlier process; all workers call it.
+        """Restores the state of an earlier process. All workers must call it.
 
-        A cooldown goes on only if its cause is still there: early stopping, or the same
-        budget. With a larger budget, training goes on at the usual learning rate.
+        A saved cooldown continues only if its cause still holds: early stopping, or the
+        same budget. With a larger budget, training continues at the scheduled learning
+        rate.
 
         Args:
-            state: What `state` returned.
-            stopped_early: Whether early stopping has ended the usual learning rate.
-                Default False.
+            state: Result of `state` in the earlier process.
+            stopped_early: Whether early stopping has been reached. Default False.
         """
         self.position = DataPosition(**state["position"])
         self._tokens = state["tokens"]
@@ -97,10 +98,10 @@ class Progress(keras.callbacks.Callback):
             self.cool_down(stopped_early=True)
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint has to keep."""
+        """Returns the state to save in a checkpoint."""
         return {
             "position": self.position._asdict(),
-            # Not restored: it follows from the position. t2t-cost reads it.
+            # Not restored, because the position determines it. t2t-cost reads it.
             "epochs": self.epochs(),
             "tokens": self._tokens,
             "minutes": self._minutes(),
@@ -115,18 +116,18 @@ class Progress(keras.callbacks.Callback):
 
     @property
     def step(self) -> int:
-        """Number of updates done."""
+        """Number of completed updates."""
         return self._trainer.step
 
     def epochs(self) -> float:
-        """Returns the passes over the data that are done, with fractions."""
+        """Returns the number of completed epochs, with fractions."""
         return self._order.epochs(self.position)
 
     def fraction(self, minutes: float | None = None) -> float:
         """Returns the fraction of the budget that is spent.
 
         Args:
-            minutes: To be taken for those trained. Default those of the clock.
+            minutes: Minutes trained. Default: as measured.
         """
         step = self._trainer.step
         spent = self._budget.fraction(
@@ -139,46 +140,51 @@ class Progress(keras.callbacks.Callback):
         return max(spent, cooled)
 
     def cool_down(self, stopped_early: bool) -> bool:
-        """Begins the cooldown, if there is to be one; all workers call it.
+        """Begins the cooldown if one is configured. All workers must call it.
 
         Args:
             stopped_early: Whether early stopping is the cause, rather than the budget.
 
         Returns:
-            Whether training goes on, with a learning rate that falls to zero.
+            True if training continues with a learning rate that decreases to zero.
         """
         if self._cooldown_share and not self.cooldown:
-            # The chief's clock may count.
+            # The fraction may depend on the clock, and the chief's clock decides.
             plan = Cooldown.plan(
                 self._trainer.step, self.fraction(), self._cooldown_share
             )
-            end = self._trainer.of_chief(plan.end)
+            end = self._trainer.broadcast_from_chief(plan.end)
             self.cooldown = plan._replace(end=end)
             self._cooldown_of = None if stopped_early else asdict(self._budget)
-            self._report(f"The learning rate falls to zero until step {end:,}.")
+            self._report(
+                f"Cooldown: the learning rate decreases to zero at step {end:,}."
+            )
         return self.is_cooling_down()
 
     def is_cooling_down(self) -> bool:
-        """Returns whether a cooldown has begun and is not over."""
+        """Returns whether a cooldown is in progress."""
         return self.cooldown is not None and self._trainer.step < self.cooldown.end
 
     def rate_factor(self) -> float:
-        """Returns what the learning rate of the next update is multiplied by."""
+        """Returns the factor of the learning rate for the next update."""
         return self.cooldown.rate_factor(self._trainer.step) if self.cooldown else 1.0
 
     def is_over(self) -> bool:
-        """Returns whether the budget is spent, except its minutes: clocks differ."""
+        """Returns whether the budget is spent, ignoring minutes.
+
+        The clocks of the workers differ, and all must return the same value.
+        """
         return self.fraction(minutes=0.0) >= 1
 
-    def votes(self) -> Votes:
-        """Returns this worker's votes on what to do after the next step."""
+    def requested_actions(self) -> Actions:
+        """Returns the actions that this worker requests after the next step."""
         interval = self._minutes() - self._minutes_validated
         if self._checkpoint_steps:
             validate = (self._trainer.step + 1) % self._checkpoint_steps == 0
         else:
             validate = self._is_chief and interval >= self._checkpoint_minutes
         fraction = self.fraction()
-        return Votes(
+        return Actions(
             validate=validate,
             end=self._is_chief and fraction >= 1,
             interrupt=self._interrupted(),
@@ -189,10 +195,10 @@ class Progress(keras.callbacks.Callback):
         )
 
     def is_regular(self) -> bool:
-        """Returns whether a validation now is one of those at regular intervals.
+        """Returns whether a validation at this step is a regular one.
 
-        With a number of steps between them, the validation at the end of the budget
-        may be an extra one, which a run with a larger budget does not have.
+        With `checkpoint_steps`, the validation at the end of the budget may be an extra
+        one, which a run with a larger budget does not have.
         """
         return (
             not self._checkpoint_steps
@@ -200,7 +206,7 @@ class Progress(keras.callbacks.Callback):
         )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Ends an interval, unless the validation is an extra one."""
+        """Completes the interval, unless the validation is an extra one."""
         if self.is_regular():
             self.epoch = epoch + 1
             self._minutes_validated = self._minutes()
@@ -208,6 +214,6 @@ class Progress(keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Counts the batch, also one whose update was left out."""
+        """Counts the batch, even if its update was skipped."""
         self._tokens += (logs or {})["tokens"]
         self.position = self._order.after(self.position)

@@ -1,4 +1,4 @@
-"""How a long run reports: a bar on a terminal, lines in a file, or JSON."""
+"""Reports of a training run: a progress bar, lines of text, or JSON."""
 
 import contextlib
 import json
@@ -23,10 +23,13 @@ class Reporter:
     """Prints events on standard error.
 
     Args:
-        log_format: "text" for lines, "json" for one JSON object a line, "auto" for a
-            progress bar on a terminal and lines elsewhere. Default "auto".
-        silent: Print nothing, as workers other than the chief do. Default False.
-        report: Receives each line instead of standard error; there is no bar then.
+        log_format: "text" for lines of text, "json" for one JSON object per line,
+            "auto" for a progress bar on a terminal and lines of text elsewhere.
+            Default "auto".
+        silent: Whether to print nothing, as in workers other than the chief. Default
+            False.
+        report: Called with each line instead of printing it, without a progress bar.
+            Default: print to standard error.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class Reporter:
 
     @property
     def every_seconds(self) -> float | None:
-        """Seconds between events that suit the form of the report, if it has any."""
+        """Seconds between reports for a progress bar, or None without a bar."""
         return 0.5 if self._draws_bar else None
 
     def message(self, text: str) -> None:
@@ -64,11 +67,11 @@ class Reporter:
             self._report(text)
 
     def event(self, name: str, figures: Logs) -> None:
-        """Reports figures.
+        """Reports metrics.
 
         Args:
             name: "step", "dev", or another event.
-            figures: Numbers by name; a step's are those of `ProgressReport`.
+            figures: The metrics by name; for "step", those of `ProgressReport`.
         """
         if self._silent:
             return
@@ -94,11 +97,11 @@ class Reporter:
             )
         self._bar.n = min(100.0, 100 * figures["done"])
         with contextlib.suppress(OSError):
-            # The bar shows the share; the line need not repeat it.
+            # The bar already shows the percentage.
             self._bar.set_description_str(_step_line(figures, share=False))
 
     def close(self) -> None:
-        """Takes the bar off the screen."""
+        """Removes the progress bar from the terminal."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()
@@ -107,7 +110,7 @@ class Reporter:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        # JSON has no word for what is no number.
+        # JSON has neither NaN nor infinity.
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value
 
@@ -125,7 +128,7 @@ def _step_line(figures: Logs, share: bool = True) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Writes a time span as 1:02:03 or 2:03."""
+    """Formats a duration as 1:02:03 or 2:03."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -141,14 +144,15 @@ def describe_start(
     budget: TrainingBudget,
     preset: str,
 ) -> str:
-    """Tells what is going to be trained, on what, and what it costs.
+    """Describes the model, the data and the cost of a training.
 
     Args:
-        trainer: Has the model and the strategy.
+        trainer: The trainer, with model and strategy.
         transformer: The configuration of the model.
         examples: The training data.
-        batching: How batches are formed.
-        budget: How long to train; of minutes alone, the cost is not known before.
+        batching: Settings for forming batches.
+        budget: The training budget. The total cost is omitted if the only limit is
+            `minutes`.
         preset: The name of the preset.
     """
     parts = trainer.replicas * trainer.accumulate
@@ -168,16 +172,16 @@ def describe_start(
         parameters=sum(math.prod(v.shape) for v in trainer.model.trainable_variables),
         strategy=type(trainer.strategy).__name__.lstrip("_"),
         replicas=trainer.replicas,
-        global_batch=f"{batching.batch_tokens:,} tokens a side",
-        parts_of_a_batch=parts,
+        global_batch=f"{batching.batch_tokens:,} tokens per side",
+        parts_per_batch=parts,
         precision=trainer.model.dtype_policy.name,
     )
     data = messages.describe(
         training_pairs=len(examples),
-        batches_an_epoch=statistics.batches,
+        batches_per_epoch=statistics.batches,
         shapes=statistics.shapes,
         non_padding=f"{statistics.non_padding:.3f}",
-        FLOPs_a_step=f"{step:.2g}",
-        **({"FLOPs_in_all": f"{whole:.2g}"} if whole else {}),
+        FLOPs_per_step=f"{step:.2g}",
+        **({"total_FLOPs": f"{whole:.2g}"} if whole else {}),
     )
     return f"{model}\n{data}"

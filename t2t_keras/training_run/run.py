@@ -1,4 +1,4 @@
-"""A run of training: what surrounds the loop."""
+"""One training run: everything around the training loop."""
 
 import contextlib
 import functools
@@ -23,13 +23,13 @@ from t2t_keras.plurals import counted
 from t2t_keras.training import callbacks
 from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.loop import fit
-from t2t_keras.training.strategy import lost_workers_named
+from t2t_keras.training.strategy import report_lost_workers
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
-from t2t_keras.training.trainer import NO_VOTES, Trainer
+from t2t_keras.training.trainer import NO_ACTIONS, Trainer
 from t2t_keras.training_run.reporting import Reporter, describe_start
 from t2t_keras.training_run.run_state import RunState, initial_state
 from t2t_keras.training_run.validation import Validation
-from t2t_keras.training_run.warm_start import differences, take_weights
+from t2t_keras.training_run.warm_start import copy_weights, differing_values
 
 
 class TrainingResult(NamedTuple):
@@ -60,7 +60,7 @@ class TrainingRun:
         transformer: The completed configuration of the model.
         training: The completed configuration of the training.
         init_from: Model directory whose weights a new training starts from, or None.
-        init_checkpoint: Which of its weights to use.
+        init_checkpoint: The weights to load from it, as for `ModelDir.weights_path`.
         preset_name: Name of the preset, for the report.
         callbacks: Keras callbacks of the user.
         reporter: Reporter for messages and metrics.
@@ -114,12 +114,13 @@ class TrainingRun:
         """Trains until the budget is spent, early stopping, or an interrupt.
 
         Raises:
-            UserError: If the directory, or another worker, does not fit this run.
+            UserError: If the directory belongs to another training, or the workers have
+                different flags or data.
             ConnectionError: If another worker is lost.
         """
         trainer, reporter = self._trainer, self._reporter
         with contextlib.ExitStack() as stack:
-            stack.enter_context(lost_workers_named(self._model_dir.path))
+            stack.enter_context(report_lost_workers(self._model_dir.path))
             newest = None
             if self._is_chief:
                 stack.enter_context(self._model_dir.lock())
@@ -149,25 +150,27 @@ class TrainingRun:
                 self._model_dir.save_ema if trainer.ema else None,
             )
             self._check_workers()
-            if step := trainer.of_chief(newest or 0):
+            if step := trainer.broadcast_from_chief(newest or 0):
                 saved = self._model_dir.checkpoints.restore(
                     step, trainer.model.variables, trainer.state_variables
                 )
                 state.restore(saved)
                 if self._is_chief and not self._model_dir.has_current_ema():
-                    saving.save_ema()  # It was killed after writing the checkpoint.
-                # The chief decides: no worker waits for one that has ended.
-                ended = state.why_ended()
-                if trainer.of_chief(bool(ended)):
-                    reporter.message(f"{self._model_dir.path} is {ended}")
+                    saving.save_ema()  # The run was killed right after the checkpoint.
+                # The chief decides for all, so that no worker waits for another one.
+                finished = state.reason_finished()
+                if trainer.broadcast_from_chief(bool(finished)):
+                    reporter.message(
+                        f"{self._model_dir.path} is already trained: {finished}"
+                    )
                     return self._result(True, {})
-                reporter.message(f"Going on after step {step:,}.")
+                reporter.message(f"Resuming after step {step:,}.")
             elif self._init_from:
                 self._warm_start(self._init_from)
             return self._fit(state, saving)
 
     def _fit(self, state: RunState, saving: callbacks.SaveCheckpoint) -> TrainingResult:
-        """Takes the remaining steps."""
+        """Runs the remaining steps."""
         trainer, reporter = self._trainer, self._reporter
         progress, stopping = state.progress, state.stopping
         reporter.message(
@@ -188,9 +191,9 @@ class TrainingRun:
         done = fit(
             trainer,
             trainer.distribute(dataset),
-            self._watchers(state, board, saving),
+            self._all_callbacks(state, board, saving),
             validation,
-            progress.votes,
+            progress.requested_actions,
             progress.is_over,
             progress.epoch,
             progress.rate_factor,
@@ -206,26 +209,27 @@ class TrainingRun:
             if self._is_chief:
                 saving.save()
                 reporter.message(
-                    f"Stopped and saved after step {trainer.step:,}. The same command "
-                    "line goes on."
+                    f"Stopped after step {trainer.step:,} and saved a checkpoint. Run "
+                    "the same command again to resume."
                 )
-            # None exits before the chief has saved: schedulers end all others then.
-            trainer.agree(NO_VOTES)
+            # Wait until the chief has saved: when one worker exits, schedulers may end
+            # the others.
+            trainer.agree(NO_ACTIONS)
         return self._result(done, validation.metrics)
 
     def _result(self, is_finished: bool, metrics: dict[str, float]) -> TrainingResult:
         step = self._trainer.step
         checkpoints = self._model_dir.checkpoints
-        # Without a validation in this process, those saved with the checkpoint.
+        # Without a validation in this process, use the metrics of the checkpoint.
         if not metrics and step in checkpoints.steps():
             metrics = checkpoints.metrics(step)
         return TrainingResult(step, is_finished, metrics)
 
     def _enter_model_dir(self) -> int | None:
-        """Checks the directory, then makes or updates it.
+        """Checks the directory, then creates or updates it.
 
         Returns:
-            The step of the checkpoint to continue from, or None.
+            The step of the checkpoint to resume from, or None.
         """
         model_dir, wanted = self._model_dir, (self._transformer, self._training)
         model_dir.check_same_training(*wanted, self._data)
@@ -243,19 +247,21 @@ class TrainingRun:
                 self._data.manifest,
             ]
         )
-        if not self._trainer.are_equal(zlib.crc32(described.encode()) >> 16):
+        if not self._trainer.is_same_on_all_workers(
+            zlib.crc32(described.encode()) >> 16
+        ):
             raise UserError("The workers were started with different flags or data.")
 
     def _warm_start(self, init_from: str) -> None:
-        unmatched = take_weights(
+        unmatched = copy_weights(
             self._trainer, self._data, init_from, self._init_checkpoint
         )
         self._reporter.message(
-            f"Began with the weights of {init_from}"
-            + (f", without {', '.join(unmatched)}." if unmatched else ".")
+            f"Initialized with the weights of {init_from}"
+            + (f", except {', '.join(unmatched)}." if unmatched else ".")
         )
-        if unlike := differences(self._transformer, init_from):
-            values = ", ".join(f"{name}={value}" for name, value in unlike.items())
+        if other := differing_values(self._transformer, init_from):
+            values = ", ".join(f"{name}={value}" for name, value in other.items())
             self._reporter.message(f"{init_from} has other values: {values}.")
 
     def _board(self) -> TensorBoard:
@@ -272,7 +278,7 @@ class TrainingRun:
             profile=self._training.profile_steps,
         )
 
-    def _watchers(
+    def _all_callbacks(
         self,
         state: RunState,
         board: TensorBoard | None,
@@ -280,7 +286,7 @@ class TrainingRun:
     ) -> list[keras.callbacks.Callback]:
         """Returns the callbacks of this worker.
 
-        The user's come last: whatever they raise, the checkpoint is saved.
+        The user's callbacks come last: the checkpoint is saved even if they raise.
         """
         progress, stopping, skipped = state
         if board is None:

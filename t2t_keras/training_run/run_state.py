@@ -32,29 +32,29 @@ class RunState(NamedTuple):
         return {
             **self.progress.state(),
             "early_stopping": self.stopping.state(),
-            "skipped_in_a_row": self.skipped.in_a_row,
+            "skipped_in_a_row": self.skipped.consecutive,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Restores what `to_dict` returned; all workers must call it."""
-        self.skipped.in_a_row = saved["skipped_in_a_row"]
+        self.skipped.consecutive = saved["skipped_in_a_row"]
         if saved["early_stopping"]:  # None in checkpoints of earlier versions.
             self.stopping.restore(saved["early_stopping"])
         self.progress.restore(saved, self.stopping.is_exhausted)
 
-    def why_ended(self) -> str:
-        """Returns why there is nothing left to train, or an empty string."""
+    def reason_finished(self) -> str:
+        """Returns why no training is left, or an empty string if some is."""
         steps = counted(self.progress.step, "step")
         if self.stopping.is_exhausted and not self.progress.is_cooling_down():
             return (
-                f"trained already: early stopping ended it after {steps}, since "
-                f"{self.stopping.reason()}. A larger --early_stop_patience, or none, "
-                "goes on."
+                f"early stopping ended it after {steps}, because "
+                f"{self.stopping.reason()}. To continue, increase or unset "
+                "--early_stop_patience."
             )
         if self.progress.fraction() >= 1:
             return (
-                f"trained already, for {steps}. A larger --train_steps, "
-                "--train_epochs, --train_tokens or --train_minutes goes on."
+                f"its budget is spent after {steps}. To continue, increase "
+                "--train_steps, --train_epochs, --train_tokens or --train_minutes."
             )
         return ""
 
@@ -76,7 +76,7 @@ def initial_state(
         training: The configuration of the training.
         budget: The training budget.
         order: The order of the batches.
-        interrupted: Returns whether this process was asked to stop.
+        interrupted: Returns whether this process has been asked to stop.
         dump: Writes the text of a batch, given its epoch and index.
         report: Called with each message.
         is_chief: Whether this worker's clock counts.
@@ -95,7 +95,7 @@ def initial_state(
     stopping = EarlyStopping(
         training.early_stop_metric,
         training.early_stop_patience,
-        # A cooldown goes to its end.
+        # A cooldown always runs to its end.
         lambda: progress.is_regular() and not progress.cooldown,
         training.early_stop_threshold,
     )

@@ -15,7 +15,7 @@ from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.learning_rate_schedule import WarmupSchedule
 from t2t_keras.training.objective import Objective
 from t2t_keras.training.optimizer import Adam
-from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_index
+from t2t_keras.training.strategy import has_undetected_gpu, make_strategy, worker_index
 from t2t_keras.training.trainer import Trainer
 from t2t_keras.training_run import completion
 from t2t_keras.training_run.reporting import Reporter
@@ -38,9 +38,9 @@ def train(
     report: Callable[[str], None] | None = None,
     preset_name: str | None = None,
 ) -> TrainingResult:
-    """Trains a Transformer on prepared data, or resumes where an earlier call stopped.
+    """Trains a Transformer on prepared data, or resumes an earlier call.
 
-    The model directory gets what every later stage needs: configuration, tokenizers,
+    The model directory receives all that later stages need: configuration, tokenizers,
     checkpoints and TensorBoard logs. A call with the same arguments resumes from the
     newest checkpoint and takes exactly the steps of an uninterrupted training; with a
     larger budget it trains further.
@@ -57,15 +57,16 @@ def train(
             reached of `train_steps`, `train_epochs`, `train_tokens` and
             `train_minutes`; None means no limit.
         data_dir: Directory that `t2t-prepare` wrote.
-        model_dir: Directory of the model, new or of the same training.
-        strategy: How devices and machines train together. Default `make_strategy()`:
+        model_dir: The model directory: a new one, or the one to resume.
+        strategy: The distribution strategy. Default `make_strategy()`:
             the workers of TF_CONFIG, all visible GPUs, or the CPU.
         init_from: Model directory whose weights a new training starts from. Default:
             random weights.
-        init_checkpoint: Which of its weights: "averaged", "ema", "latest", a step, or
-            a path; "auto", the default, is the first of these that is up to date.
-        read_text: Tokenize the corpus anew in every epoch rather than read the
-            prepared records. Default False.
+        init_checkpoint: The weights to load from `init_from`: "averaged", "ema",
+            "latest", a step, or a path. Default "auto": the first of "averaged" and
+            "ema" that is as new as the newest checkpoint, otherwise "latest".
+        read_text: Whether to tokenize the corpus again in every epoch instead of
+            reading the prepared records. Default False.
         callbacks: Keras callbacks. To them a batch is a step, and an epoch is the
             interval between two validations. If one sets `model.stop_training`,
             training ends at the next validation. Each worker calls its own.
@@ -88,21 +89,22 @@ def train(
     if isinstance(preset, str):
         if preset not in PRESETS:
             raise UserError(
-                f"preset is one of {', '.join(sorted(PRESETS))}. Received: {preset!r}"
+                f"preset must be one of {', '.join(sorted(PRESETS))}. "
+                f"Received: {preset!r}"
             )
         preset_name = preset_name or preset
         preset = PRESETS[preset]
     model_path, training = Path(model_dir), preset.training
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
-    # Workers find each other before anything else touches a device.
+    # Workers must connect before anything else uses a device.
     strategy = strategy or make_strategy()
     is_chief = worker_index(strategy) == 0
     reporter = Reporter(training.log_format, not is_chief, report)
-    if has_unseen_gpu():
+    if has_undetected_gpu():
         reporter.message(
-            "TensorFlow does not see this machine's GPU, and trains on its processor. "
-            'Its CUDA libraries come with: pip install ".[gpu]"'
+            "TensorFlow cannot use the GPU of this machine: training runs on the CPU. "
+            'Install the CUDA libraries with: pip install ".[gpu]"'
         )
     data = PreparedData(data_dir)
     transformer = completion.with_vocabulary(preset.transformer, data)
@@ -114,7 +116,7 @@ def train(
     if note and has_dev and training.bleu_sentences:
         reporter.message(note)
     training = training.replace(
-        bleu_tokenizer=tokenizer, pad_to_boundary=_pads(training, strategy)
+        bleu_tokenizer=tokenizer, pad_to_boundary=_pads_to_boundary(training, strategy)
     )
     run = TrainingRun(
         trainer=make_trainer(transformer, training, strategy),
@@ -139,7 +141,9 @@ def train(
     return run.run()
 
 
-def _pads(training: TrainingConfig, strategy: tf.distribute.Strategy) -> bool:
+def _pads_to_boundary(
+    training: TrainingConfig, strategy: tf.distribute.Strategy
+) -> bool:
     """Returns whether to pad batches to few shapes: XLA compiles each shape."""
     if training.pad_to_boundary is not None:
         return training.pad_to_boundary

@@ -1,4 +1,4 @@
-"""The dev split during training: its figures, and some translations to look at."""
+"""Validation on the dev split during training: metrics and sample translations."""
 
 import functools
 import itertools
@@ -21,26 +21,28 @@ from t2t_keras.special_tokens import BOS_ID, EOS_ID
 from t2t_keras.training.tensorboard import TensorBoard
 from t2t_keras.training.trainer import Trainer
 
-_PICTURED_TOKENS = 40
+_MAX_ATTENTION_TOKENS = 40
 
 
 class Validation:
-    """Computes the dev split's figures, and shows some translations.
+    """Computes the metrics of the dev split and shows sample translations.
 
     Args:
-        trainer: Computes losses.
+        trainer: The trainer, which computes the losses.
         examples: The dev split, or None.
-        batching: As of training.
-        model_dir: Has the dev split's text.
-        bleu_sentences: How many of them to decode greedily for BLEU; 0 for none.
-        bleu_tokenizer: sacreBLEU's name of the tokenizer that BLEU is computed with.
-        sample_sentences: How many to show.
-        report: Receives a line of text.
-        board: Shows translations and attention too. Default none.
-        is_chief: Whether this worker decodes. All compute losses. Default True.
+        batching: Settings for forming batches, the same as in training.
+        model_dir: The model directory, which has the text of the dev split.
+        bleu_sentences: Number of sentences to decode greedily for BLEU. 0 for no BLEU.
+        bleu_tokenizer: Name of sacreBLEU's tokenizer for BLEU.
+        sample_sentences: Number of translations to show.
+        report: Called with each line of text.
+        board: TensorBoard callback to which translations and attention are written.
+            Default none.
+        is_chief: Whether this worker decodes. All workers compute losses. Default
+            True.
 
     Attributes:
-        metrics: What the last call returned; empty before the first.
+        metrics: The metrics of the last call; empty before the first.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Validation:
             )
 
     def __call__(self) -> dict[str, float]:
-        """Returns the figures, named "val_..."."""
+        """Returns the metrics, named "val_..."."""
         if not self._batches:
             return {}
         metrics = self._trainer.evaluate(iter(self._dataset), self._batches)
@@ -96,8 +98,8 @@ class Validation:
             for name in ("loss", "nll", "perplexity", "accuracy")
         }
         if self._sources:
-            found = self._translator.translate(self._sources)
-            hypotheses = [best[0].text for best in found]
+            nbest_lists = self._translator.translate(self._sources)
+            hypotheses = [nbest[0].text for nbest in nbest_lists]
             figures["val_bleu"] = corpus_bleu(
                 hypotheses, self._references, tokenizer=self._bleu_tokenizer
             )
@@ -122,7 +124,7 @@ class Validation:
     def _attention(self, source: str, target: str) -> dict[str, Any]:
         tokenize = (self._tokenizers.source.tokenize, self._tokenizers.target.tokenize)
         source_ids, target_ids = (
-            function(tf.constant([text]))[:, :_PICTURED_TOKENS].to_tensor()
+            function(tf.constant([text]))[:, :_MAX_ATTENTION_TOKENS].to_tensor()
             for function, text in zip(tokenize, (source, target), strict=True)
         )
         start = tf.fill([1, 1], BOS_ID)

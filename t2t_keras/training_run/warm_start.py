@@ -10,16 +10,16 @@ from t2t_keras.training.weight_files import load_arrays
 from t2t_keras.training.weight_transfer import warm_start
 
 _NOT_COMPARED = {
-    # Sizes: weights of other shapes are listed as such.
+    # Sizes: weights of other shapes are reported as not copied.
     *("source_vocab_size", "target_vocab_size", "max_length", "d_model", "d_ff"),
     *("num_layers", "num_decoder_layers", "d_k", "d_v"),
-    # Without effect on what trained weights compute.
+    # Settings that do not change what trained weights compute.
     *("dropout", "attention_dropout", "relu_dropout", "seed"),
 }
 
 
-def differences(config: TransformerConfig, init_from: str) -> dict[str, Any]:
-    """Returns the values with which another model computes something else.
+def differing_values(config: TransformerConfig, init_from: str) -> dict[str, Any]:
+    """Returns the settings of another model that change what its weights compute.
 
     With another activation or positional encoding, for example, weights have the same
     names and shapes, but are of little use.
@@ -40,7 +40,7 @@ def differences(config: TransformerConfig, init_from: str) -> dict[str, Any]:
     }
 
 
-def take_weights(
+def copy_weights(
     trainer: Trainer, data: PreparedData, init_from: str, init_checkpoint: str
 ) -> list[str]:
     """Copies the weights of another model into a new one, where shapes fit.
@@ -50,7 +50,7 @@ def take_weights(
         data: The data of the new model. Embeddings are copied token by token, so the
             vocabularies may differ.
         init_from: Directory of the other model.
-        init_checkpoint: Which of its weights, as for `ModelDir.weights_path`.
+        init_checkpoint: The weights to copy, as for `ModelDir.weights_path`.
 
     Returns:
         The paths of the variables that keep their random weights.

@@ -10,7 +10,7 @@ from t2t_keras.evaluation.perplexity import Perplexity
 
 def test_perplexity_counts_eos_and_skips_unscored_translations():
     half, quarter = math.log(0.5), math.log(0.25)
-    found = Perplexity.of(
+    found = Perplexity.from_token_scores(
         ["a bc", "", "d"], [[half, quarter, quarter, half], [], [half, half]]
     )
     assert (found.tokens, found.words) == (6, 5)

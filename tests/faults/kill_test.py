@@ -223,7 +223,7 @@ def test_hanging_worker_ends_the_job(work, capsys):
     other.kill()
     other.wait()
     assert process.returncode == 1
-    assert "Another worker is gone" in seen
+    assert "Another worker was lost" in seen
     with capsys.disabled():
         print(f" [ended after {time.monotonic() - started:.0f} s]")
 

@@ -62,7 +62,7 @@ def test_model_cost_counts_the_steps_and_tokens_of_its_training(tmp_path):
     tokens = 3 * (train["source_tokens"] + train["target_tokens"] + 2 * train["pairs"])
     assert f"parameters, {steps} steps, {tokens:.3g} tokens" in shown
     # The same figure that training reported at its start.
-    flops = re.search(r"FLOPs in all ([\d.e+]+)", trained.stderr)[1]
+    flops = re.search(r"total FLOPs ([\d.e+]+)", trained.stderr)[1]
     assert f"| {tmp_path}/model | {flops} | counted" in shown
     for path in (tmp_path / "model" / "checkpoints").iterdir():
         path.unlink()

@@ -63,7 +63,7 @@ def test_resumed_training_matches_uninterrupted_training(work):
     train(work, "whole", "--train_steps=9", "--dropout=0.3")
     train(work, "halves", "--train_steps=6", "--dropout=0.3")
     second = train(work, "halves", "--train_steps=9", "--dropout=0.3")
-    assert "Going on after step 6" in second.stderr
+    assert "Resuming after step 6" in second.stderr
     whole, halves = (
         np.load(work / name / "checkpoints" / "weights-00000009.npz")
         for name in ("whole", "halves")
@@ -71,7 +71,7 @@ def test_resumed_training_matches_uninterrupted_training(work):
     for name in whole.files:
         np.testing.assert_array_equal(whole[name], halves[name])
     third = train(work, "halves", "--train_steps=9", "--dropout=0.3")
-    assert "trained already" in third.stderr
+    assert "its budget is spent" in third.stderr
 
 
 def test_read_text_trains_the_same_weights(work):
@@ -275,11 +275,14 @@ def test_vocabulary_kinds_and_training_options_run_end_to_end(
         (["--clip_norm=nan"], "clip_norm must be a number"),
         (["--seed=-1"], "--seed=-1: -1 is not a non-negative integer"),
         (["--r_drop=0"], "r_drop must be positive"),
-        (["--train_minutes=0"], "Training needs a limit, and a positive one"),
+        (
+            ["--train_minutes=0"],
+            "A training needs at least one limit, and limits must be positive",
+        ),
         (["--profile_steps=10"], "profile_steps must be the first and the last step"),
         (["--ema_decay=1"], "ema_decay must be between 0 and 1"),
         (["--init_from=/no/such"], "/no/such has no checkpoint yet"),
-        (["--strategy=tpu"], "There is no TPU"),
+        (["--strategy=tpu"], "No TPU"),
         (["--strategy=multi_worker"], "needs the addresses of the workers"),
         (
             [
@@ -310,7 +313,7 @@ def test_data_directory_is_rejected_as_model_directory(work):
     before = sorted((work / "data").iterdir())
     data = f"--data_dir={work}/data"
     refused = command.stage("train", data, f"--model_dir={work}/data", status=2)
-    assert "holds the prepared data" in refused.stderr
+    assert "must not be the data directory" in refused.stderr
     assert sorted((work / "data").iterdir()) == before
 
 

@@ -56,7 +56,7 @@ def test_training_scores_checkpoints_with_the_tokenizer_of_the_language(work):
     # With 13a, a sentence is one token, which a single error makes wrong.
     assert model_dir.checkpoints.metrics(40)["val_bleu"] > 30
     refused = train(work, "--train_steps=41", "--bleu_tokenizer=char", status=2)
-    assert "has val_bleu by the tokenizer zh" in refused.stderr
+    assert "--bleu_tokenizer must be auto or zh" in refused.stderr
 
 
 def test_training_started_with_13a_resumes_with_13a(work):

@@ -91,7 +91,7 @@ def test_training_saves_on_signal_and_same_command_resumes(work, number, interva
     seen = finish(process, seen, 75)
     before = losses(events(seen))
     last = max(before)
-    assert f"Stopped and saved after step {last:,}" in seen
+    assert f"Stopped after step {last:,}" in seen
     # A checkpoint saved at a validation step keeps the dev figures.
     figures = CheckpointStore(work / name / "checkpoints").metrics(last)
     assert ("val_bleu" in figures) == (interval == 1)
@@ -111,7 +111,7 @@ def test_launched_workers_stop_and_resume_together(work):
     last = max(losses(events(seen)))
     arguments += ["--checkpoint_steps=1", "--early_stop_patience=2"]
     done = command.stage("launch", *arguments)
-    assert f"Going on after step {last:,}" in done.stderr
+    assert f"Resuming after step {last:,}" in done.stderr
     # The first validation is the best one, since nothing is learned.
     assert f"Trained {last + 3:,} steps" in done.stderr
 
@@ -127,7 +127,7 @@ def test_lost_worker_stops_the_others_with_a_message(work):
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
     seen = finish(process, seen, 1)
-    assert "error: ConnectionError: Another worker is gone" in seen
+    assert "error: ConnectionError: Another worker was lost" in seen
 
 
 def test_workers_need_equal_flags_and_a_shared_model_directory(work, tmp_path):
@@ -169,9 +169,9 @@ def test_early_stopping_is_remembered_when_training_resumes(work):
     assert last_message(1).startswith("Trained 4 steps")
     again = last_message(1)
     assert (
-        "early stopping ended it after 4 steps, since val_nll was not better" in again
+        "early stopping ended it after 4 steps, because val_nll was not better" in again
     )
-    assert "A larger --early_stop_patience, or none, goes on" in again
+    assert "increase or unset --early_stop_patience" in again
     assert last_message(2).startswith("Trained 6 steps")
 
 
@@ -200,7 +200,7 @@ def test_repeated_non_finite_gradients_stop_training_and_save_the_batch(work):
         "--train_steps=100",
         status=1,
     )
-    assert "3 steps in a row had gradients that are not finite" in failed.stderr
+    assert "3 consecutive steps had non-finite gradients" in failed.stderr
     (dumped,) = (work / "infinite").glob("skipped-epoch-*-batch-*.tsv")
     assert str(dumped) in failed.stderr
     given = set((work / "train.tsv").read_text().splitlines())
@@ -220,7 +220,9 @@ def test_init_from_starts_with_the_weights_of_another_run(work):
     assert f"pass --init_from={work}/first and another --model_dir" in refused
     assert CheckpointStore(work / "first" / "checkpoints").steps() == [40]
     found = train(work, "second", "--train_steps=1", f"--init_from={work}/first")
-    assert f"Began with the weights of {work}/first." in [e.get("text") for e in found]
+    assert f"Initialized with the weights of {work}/first." in [
+        e.get("text") for e in found
+    ]
     fresh = losses(train(work, "fresh", "--train_steps=1"))
     assert losses(found)[1] < 0.9 * fresh[1]
 
@@ -230,9 +232,9 @@ def test_token_epoch_and_time_budgets_stop_training(work):
     assert 1 < max(losses(tokens)) < 6
     # A quarter of the batches of an epoch, whose number the first message gives.
     epochs = train(work, "epochs", "--train_epochs=0.25")
-    batches = int(re.search(r"batches an epoch (\d+)", epochs[0]["text"])[1])
+    batches = int(re.search(r"batches per epoch (\d+)", epochs[0]["text"])[1])
     assert max(losses(epochs)) == -(-batches // 4)
-    assert "FLOPs in all" in epochs[0]["text"]
+    assert "total FLOPs" in epochs[0]["text"]
     minutes = train(work, "minutes", "--train_minutes=0.02")
     assert minutes[-1]["text"].startswith("Trained ")
 

@@ -85,7 +85,7 @@ def work(tmp_path_factory):
     process.send_signal(signal.SIGTERM)
     printed, rest = process.communicate(timeout=command.PATIENCE)
     assert process.returncode == 75, seen + rest
-    assert "Stopped and saved after step" in rest
+    assert "Stopped after step" in rest
     assert rest.endswith("The same command line resumes at row dropout_0.\n")
     assert printed == ""
     assert [*results(work / "rows")] == ["base"]
@@ -93,7 +93,7 @@ def work(tmp_path_factory):
     again = command.stage("variations", *arguments)
     assert "Row base is already trained" in again.stderr
     assert files(work / "rows" / "base") == before
-    assert "Going on after step" in again.stderr
+    assert "Resuming after step" in again.stderr
     assert f"Trained {STEPS} steps: {work}/rows/dropout_0" in again.stderr
     return work, again.stdout
 

@@ -32,7 +32,7 @@ def save(store, step, model, optimizer, progress=None, **metrics):
 
 
 def restore(store, model, optimizer, report=print):
-    step = store.newest_whole(report)
+    step = store.newest_resumable(report)
     if step is None:
         return None
     return store.restore(step, model.variables, optimizer.variables)
@@ -137,7 +137,7 @@ def test_any_flipped_bit_is_detected(tmp_path):
 def test_unfinished_files_of_killed_run_are_removed(tmp_path):
     (tmp_path / ".weights-00000007.npz.x1y2").write_bytes(b"half")
     (tmp_path / "mine.txt").write_text("stays")
-    CheckpointStore(tmp_path).remove_half_written()
+    CheckpointStore(tmp_path).remove_unfinished_files()
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 

@@ -36,8 +36,8 @@ class Run:
     def resume(self):
         """Resumes as a new process does; returns the step and the reports."""
         lines = []
-        self.store.remove_half_written()
-        step = self.store.newest_whole(lines.append)
+        self.store.remove_unfinished_files()
+        step = self.store.newest_resumable(lines.append)
         if step is not None:
             progress = self.store.restore(step, self.weights, self.state)
             assert progress == {"step": step}

@@ -15,7 +15,7 @@ from toy import run, trainer_of
 from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
 from t2t_keras.runtime import usable_cores
-from t2t_keras.training.strategy import has_unseen_gpu, make_strategy, worker_index
+from t2t_keras.training.strategy import has_undetected_gpu, make_strategy, worker_index
 
 
 def train(*runs):
@@ -166,11 +166,13 @@ def test_gpu_invisible_to_tensorflow_is_detected(tmp_path, monkeypatch):
     # No machine that runs this has a GPU in use; its driver's file can be stood in for.
     driver = tmp_path / "nvidia0"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert not has_unseen_gpu(str(driver))
+    assert not has_undetected_gpu(str(driver))
     driver.touch()
-    assert has_unseen_gpu(str(driver)) == (not tf.config.list_physical_devices("GPU"))
+    assert has_undetected_gpu(str(driver)) == (
+        not tf.config.list_physical_devices("GPU")
+    )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert not has_unseen_gpu(str(driver))
+    assert not has_undetected_gpu(str(driver))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_gpu_invisible_to_tensorflow_is_detected(tmp_path, monkeypatch):
     [
         ({"strategy": "many"}, "Received: 'many'"),
         ({"devices": -1}, "Received: -1"),
-        ({"strategy": "one", "devices": 2}, "uses one device"),
+        ({"strategy": "one", "devices": 2}, "must be 0 or 1 with strategy=one"),
         ({"strategy": "multi_worker"}, "needs the addresses of the workers"),
         ({"workers": ["a:1", "b:2"], "worker_index": 2}, "Received: 2"),
         ({"workers": ["a"]}, "A worker must be host:port. Received: 'a'"),

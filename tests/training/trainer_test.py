@@ -25,7 +25,7 @@ from t2t_keras.training.metrics import token_metrics
 from t2t_keras.training.objective import Objective
 from t2t_keras.training.skipped_steps import NonFiniteGradientsError, SkippedSteps
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
-from t2t_keras.training.trainer import Votes
+from t2t_keras.training.trainer import Actions
 
 ORDER = BatchOrder(Batching(64), RandomExamples().lengths)
 
@@ -231,7 +231,7 @@ def fit(
         trainer.distribute(dataset),
         callbacks,
         validate=lambda: {"val_nll": 2.5, "val_bleu": 30.0},
-        votes=lambda: Votes(
+        requested_actions=lambda: Actions(
             validate=(trainer.step + 1) % every == 0,
             interrupt=trainer.step + 1 == stop,
         ),
@@ -343,7 +343,9 @@ def test_too_many_consecutive_non_finite_steps_end_training():
         2, lines.append, lambda: next(places), lambda *place: dumped.append(place)
     )
     poison(trainer)
-    with pytest.raises(NonFiniteGradientsError, match=r"3 steps in a row .* step 1 "):
+    with pytest.raises(
+        NonFiniteGradientsError, match=r"3 consecutive steps .* step 1 "
+    ):
         fit(trainer, [watcher], 10)
     assert len(lines) == 3
     assert "step 1 (epoch 4, batch 7)" in lines[1]

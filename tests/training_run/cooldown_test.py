@@ -1,4 +1,4 @@
-"""The cooldown of the learning rate, at the end of a budget or after early stopping."""
+"""Tests of the learning rate cooldown: at the end of a budget, after early stopping."""
 
 import json
 import sys
@@ -13,46 +13,47 @@ from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.early_stopping import EarlyStopping
 from t2t_keras.training.learning_rate_schedule import Cooldown
 from t2t_keras.training.loop import fit
-from t2t_keras.training.trainer import Votes
+from t2t_keras.training.trainer import Actions
 from t2t_keras.training_run.progress import Progress
 
 ORDER = BatchOrder(Batching(batch_sentences=1), np.ones([7, 2], int))
-"""Seven batches an epoch."""
+"""Seven batches per epoch."""
 
 
-def test_a_cooldown_takes_its_share_of_what_is_known_of_the_whole():
-    # Three quarters are done after 300 updates: 100 are left.
+def test_cooldown_takes_its_share_of_all_updates():
+    # 300 updates are 75% of the training, so 100 are left.
     assert Cooldown.plan(300, 0.75, 0.25) == (300, 400)
     assert Cooldown.plan(304, 0.76, 0.25) == (304, 400)
-    # Early stopping: a quarter of all follows, however much of the budget is left.
+    # After early stopping, the cooldown is 25% of all updates, whatever is left of the
+    # budget.
     assert Cooldown.plan(300, 0.1, 0.25) == (300, 400)
-    # The last step is over before the cooldown could begin.
+    # The budget was spent before the cooldown could begin.
     assert Cooldown.plan(100, 1.0, 0.25) == (100, 101)
 
 
-def test_the_rate_falls_linearly_and_is_positive_until_the_end():
+def test_rate_factor_decreases_linearly_and_stays_positive_until_the_end():
     cooldown = Cooldown(4, 8)
     factors = [cooldown.rate_factor(step) for step in range(2, 10)]
     assert factors == pytest.approx([1, 1, 0.8, 0.6, 0.4, 0.2, 0, 0])
 
 
 class FakeTrainer:
-    """Counts steps, and notes what the learning rate was multiplied by in each."""
+    """Counts steps and records the factor of the learning rate in each."""
 
     def __init__(self, step=0):
         self.step = step
         self.model = SimpleNamespace(stop_training=False)
         self.factors = []
 
-    def train_step(self, parts, votes, rate_factor):
+    def train_step(self, parts, requested, rate_factor):
         self.step += 1
         self.factors.append(round(rate_factor, 6))
-        return {"loss": 1.0, "tokens": 10.0, "skipped": 0}, votes
+        return {"loss": 1.0, "tokens": 10.0, "skipped": 0}, requested
 
-    def agree(self, votes):
-        return votes
+    def agree(self, requested):
+        return requested
 
-    def of_chief(self, value):
+    def broadcast_from_chief(self, value):
         return value
 
 
@@ -62,16 +63,16 @@ def run(
     """Trains in one process, validating every second step.
 
     Args:
-        steps: The budget.
-        share: The cooldown's.
-        patience: That of early stopping.
-        scores: Dev figures of steps; at all others the figure is the best so far.
-        state: What an earlier process has saved.
-        stop: The step after which the process is interrupted.
-        budget: Other limits than steps.
+        steps: Maximum number of steps.
+        share: Fraction of the training in the cooldown.
+        patience: Patience of early stopping.
+        scores: Dev metric by step; at all other steps it is the best so far.
+        state: State saved by an earlier process.
+        stop: Step after which the process is interrupted.
+        budget: Other limits, used instead of `steps`.
 
     Returns:
-        The factors of the learning rate, one a step, and what was saved at the end.
+        The factor of the learning rate in each step, and the state at the end.
     """
     scores = scores or {}
     trainer = FakeTrainer(state["step"] if state else 0)
@@ -95,7 +96,7 @@ def run(
             [],
             [progress, stopping],
             lambda: {"val_nll": scores.get(trainer.step, 1 / trainer.step)},
-            progress.votes,
+            progress.requested_actions,
             progress.is_over,
             progress.epoch,
             progress.rate_factor,
@@ -106,10 +107,10 @@ def run(
 
 
 FALLING = [round(left / 11, 6) for left in range(10, 0, -1)]
-"""The ten steps of a cooldown of ten."""
+"""Factors in a cooldown of ten steps."""
 
 
-def test_the_cooldown_is_the_last_share_of_a_budget_of_steps():
+def test_cooldown_is_the_last_share_of_a_step_budget():
     factors, _ = run(steps=40, share=0.25)
     assert len(factors) == 40
     assert factors[:30] == [1.0] * 30
@@ -117,7 +118,7 @@ def test_the_cooldown_is_the_last_share_of_a_budget_of_steps():
     assert run(steps=40, share=0.0)[0] == [1.0] * 40
 
 
-def test_a_budget_of_epochs_cools_down_too():
+def test_epoch_budget_ends_with_a_cooldown():
     factors, _ = run(epochs=4, share=0.5)
     assert len(factors) == 28
     assert factors[:14] == [1.0] * 14
@@ -125,11 +126,11 @@ def test_a_budget_of_epochs_cools_down_too():
     assert 0 < factors[-1] < 0.1
 
 
-def test_early_stopping_begins_the_cooldown_that_the_budget_would_have_had():
+def test_early_stopping_starts_the_cooldown():
     worse = {step: 2.0 for step in range(28, 200)}
     factors, state = run(steps=1000, patience=2, scores=worse)
     assert factors == [1.0] * 30 + FALLING
-    # The same command line has nothing left to do.
+    # The same call has nothing left to train.
     assert run(steps=1000, patience=2, scores=worse, state=state)[0] == []
 
 
@@ -139,7 +140,7 @@ def test_early_stopping_begins_the_cooldown_that_the_budget_would_have_had():
         {"steps": 40},
         {"epochs": 4},
         {"steps": 1000, "patience": 2, "scores": {s: 2.0 for s in range(28, 99)}},
-        # In the cooldown, the figure gets better: it goes to its end nevertheless.
+        # The metric improves during the cooldown, which still runs to its end.
         {
             "steps": 1000,
             "patience": 2,
@@ -147,7 +148,7 @@ def test_early_stopping_begins_the_cooldown_that_the_budget_would_have_had():
         },
     ],
 )
-def test_a_run_in_any_two_pieces_takes_the_same_learning_rates(options):
+def test_run_interrupted_at_any_step_has_the_same_learning_rates(options):
     whole, _ = run(**options)
     for stop in range(1, len(whole)):
         first, state = run(**options, stop=stop)
@@ -156,7 +157,7 @@ def test_a_run_in_any_two_pieces_takes_the_same_learning_rates(options):
         assert first + rest == whole, stop
 
 
-def test_a_larger_budget_or_patience_goes_on_at_the_usual_rate():
+def test_larger_budget_or_patience_resumes_at_the_scheduled_rate():
     _, state = run(steps=40)
     factors, _ = run(steps=80, state=state)
     assert factors[:20] == [1.0] * 20
@@ -186,18 +187,20 @@ def test_early_stopping_waits_for_its_threshold():
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_a_share_out_of_range_is_refused(share):
+def test_share_out_of_range_is_rejected(share):
     with pytest.raises(ValueError, match="cooldown must be at least 0 and below 1"):
         Progress(
             TrainingBudget(steps=1), FakeTrainer(), ORDER, 1, 1.0, bool, True, share
         )
 
 
-def test_votes_of_a_worker_that_is_not_the_chief_ask_for_no_cooldown():
+def test_only_the_chief_requests_a_cooldown():
     trainer = FakeTrainer(step=39)
     arguments = (TrainingBudget(steps=40), trainer, ORDER, None, 1.0, bool)
-    assert Progress(*arguments, True, 0.5).votes() == Votes(cool_down=True)
-    assert Progress(*arguments, False, 0.5).votes() == Votes()
+    assert Progress(*arguments, True, 0.5).requested_actions() == Actions(
+        cool_down=True
+    )
+    assert Progress(*arguments, False, 0.5).requested_actions() == Actions()
 
 
 if __name__ == "__main__":

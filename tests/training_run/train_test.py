@@ -1,4 +1,4 @@
-"""Training as a library call: what t2t-train does, in a program or a notebook."""
+"""Tests of `train`, the library call behind t2t-train."""
 
 import json
 import os
@@ -34,14 +34,14 @@ def data_dir(tmp_path_factory):
 
 
 class Lines(list):
-    """What was reported."""
+    """The reported lines."""
 
     def losses(self):
         events = [json.loads(line) for line in self]
         return {e["step"]: e["loss"] for e in events if e["event"] == "step"}
 
 
-def test_the_lines_of_the_readme_train_a_model(data_dir, tmp_path, monkeypatch, capsys):
+def test_readme_example_trains_a_model(data_dir, tmp_path, monkeypatch, capsys):
     (lines,) = re.findall(
         r"```python\n(from t2t_keras import train\n.*?)```",
         (ROOT / "README.md").read_text(),
@@ -57,9 +57,7 @@ def test_the_lines_of_the_readme_train_a_model(data_dir, tmp_path, monkeypatch, 
     assert list(Path("model/logs/train").iterdir())
 
 
-def test_a_call_resumes_as_the_command_does_also_outside_the_main_thread(
-    data_dir, tmp_path
-):
+def test_resumed_call_in_a_thread_matches_uninterrupted_command(data_dir, tmp_path):
     flags = {**RUN.transformer.to_dict(), **RUN.training.to_dict()}
     names = ("num_layers", "d_model", "d_ff", "num_heads", "dropout", "batch_tokens")
     names += ("bleu_sentences", "log_format", "report_seconds", "train_steps")
@@ -85,14 +83,14 @@ def test_a_call_resumes_as_the_command_does_also_outside_the_main_thread(
     assert [result.step for result in found] == [5, 8]
     assert all(result.is_finished for result in found)
     assert {"val_nll", "val_bleu"} <= found[1].metrics.keys()
-    # Nothing is left to do, and that is no failure.
+    # A call with nothing left to train succeeds, too.
     call(8)
     assert found[2] == found[1]
-    assert "is trained already, for 8 steps" in lines[-1]
+    assert "is already trained: its budget is spent after 8 steps" in lines[-1]
 
 
 class Interrupts(keras.callbacks.Callback):
-    """Sends a signal to this process at a step, as a notebook's interrupt does."""
+    """Sends SIGINT to this process at a step, like the interrupt of a notebook."""
 
     def __init__(self, step):
         super().__init__()
@@ -107,7 +105,7 @@ class Interrupts(keras.callbacks.Callback):
         self.epochs.append((epoch, sorted(logs)))
 
 
-def test_an_interrupt_saves_and_returns_and_callbacks_are_called(data_dir, tmp_path):
+def test_interrupt_saves_and_returns_and_user_callbacks_are_called(data_dir, tmp_path):
     before = signal.getsignal(signal.SIGINT)
     lines, own = Lines(), Interrupts(step=5)
     preset = RUN.replace(checkpoint_steps=2)
@@ -117,19 +115,19 @@ def test_an_interrupt_saves_and_returns_and_callbacks_are_called(data_dir, tmp_p
     assert signal.getsignal(signal.SIGINT) is before
     assert [epoch for epoch, _ in own.epochs] == [0, 1, 2]
     assert "val_nll" in own.epochs[0][1]
-    assert "Stopped and saved after step 6" in lines[-1]
+    assert "Stopped after step 6" in lines[-1]
 
     class Stops(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             self.model.stop_training = True
 
-    # At the next validation, though the budget has more steps.
+    # stop_training takes effect at the next validation.
     longer = preset.replace(train_steps=100)
     result = train(longer, *arguments[1:], callbacks=[Stops()], report=lines.append)
     assert (result.step, result.is_finished) == (8, True)
 
 
-def test_a_new_training_begins_with_the_weights_of_another(data_dir, tmp_path):
+def test_init_from_starts_with_the_weights_of_another_model(data_dir, tmp_path):
     lines = Lines()
     for name, init_from in (("one", None), ("two", tmp_path / "one")):
         train(
@@ -139,12 +137,14 @@ def test_a_new_training_begins_with_the_weights_of_another(data_dir, tmp_path):
             init_from=init_from,
             report=lines.append,
         )
-    said = [json.loads(line).get("text", "") for line in lines]
-    assert f"Began with the weights of {tmp_path}/one." in said
-    assert "preset custom" in said[0]
+    messages = [json.loads(line).get("text", "") for line in lines]
+    assert f"Initialized with the weights of {tmp_path}/one." in messages
+    assert "preset custom" in messages[0]
 
 
-def test_untied_output_matrix_begins_as_the_one_of_a_tied_model(data_dir, tmp_path):
+def test_untied_output_matrix_starts_as_the_shared_matrix_of_a_tied_model(
+    data_dir, tmp_path
+):
     run = RUN.replace(train_steps=1, bleu_sentences=0, share_embeddings=False)
     lines, forms = Lines(), ({}, {"tie_output": False})
     for name, init_from, form in zip(
@@ -157,18 +157,20 @@ def test_untied_output_matrix_begins_as_the_one_of_a_tied_model(data_dir, tmp_pa
             init_from=init_from,
             report=lines.append,
         )
-    said = [json.loads(line).get("text", "") for line in lines]
-    assert f"Began with the weights of {tmp_path}/one." in said
-    assert f"{tmp_path}/one has other values: tie_output=True." in said
+    messages = [json.loads(line).get("text", "") for line in lines]
+    assert f"Initialized with the weights of {tmp_path}/one." in messages
+    assert f"{tmp_path}/one has other values: tie_output=True." in messages
     one, two = (ModelDir(tmp_path / name).load_model() for name in ("one", "two"))
     ids = {name: np.array([[5, 6, 7, 2]]) for name in ("source", "target")}
     np.testing.assert_array_equal(one(ids), two(ids))
 
 
-def test_mistakes_are_told_before_anything_is_written(data_dir, tmp_path):
-    with pytest.raises(ValueError, match=r"preset is one of .*tiny.* Received: 'tini'"):
+def test_invalid_arguments_are_rejected_before_anything_is_written(data_dir, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"preset must be one of .*tiny.* Received: 'tini'"
+    ):
         train("tini", data_dir, tmp_path / "model")
-    with pytest.raises(ValueError, match="holds the prepared data"):
+    with pytest.raises(ValueError, match="must not be the data directory"):
         train(Preset(), data_dir, data_dir)
     assert not (tmp_path / "model").exists()
 
