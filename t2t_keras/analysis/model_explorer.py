@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
 from t2t_keras.analysis.attention_plot import head_colours
+from t2t_keras.layers.positional_encoding import SinusoidalPosition
 from t2t_keras.transformer import Transformer
 from t2t_keras.web_page import assemble
 
@@ -74,9 +75,14 @@ def _kind(
 
 
 def _position(model: Transformer, length: int) -> dict[str, Any]:
-    positions = tf.range(max(length, _POSITIONS))
-    encoding = model.source_position.encoding(positions).numpy()
-    return {"kind": model.config.position, **_numbers(encoding)}
+    layer = model.source_position
+    encoding = layer.encoding(tf.range(max(length, _POSITIONS))).numpy()
+    # The formula of each dimension; none of them if the encoding is learned.
+    waves = layer.waves() if isinstance(layer, SinusoidalPosition) else None
+    return {
+        "waves": waves and [wave and wave._asdict() for wave in waves],
+        **_numbers(encoding),
+    }
 
 
 def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str, Any]:
@@ -144,17 +150,23 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
     )
     vocabulary = f"[1, {tokens['decoder']}, {config.vocab_sizes()[1]:,}]"
     decoder["parts"] += [
-        _part("logits", "Linear: the embedding, transposed", vocabulary, None),
+        _part(
+            "logits",
+            f"Linear: {_logits_weights(model)}",
+            vocabulary,
+            model.output_weights,
+        ),
         _part("softmax", "Softmax: the next word", vocabulary, None),
     ]
     encoder["input"] = f"source tokens [1, {tokens['encoder']}]"
     decoder["input"] = f"start and translation [1, {tokens['decoder']}]"
     total = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
-    shared = (
-        "Source, target and logits share one embedding. "
-        if config.share_embeddings
-        else "Target and logits share one embedding. "
-    )
+    sharing = ["Source"] if config.share_embeddings else []
+    sharing += ["target", "logits"] if config.tie_output else ["target"]
+    shared = ""
+    if len(sharing) > 1:
+        *first, last = sharing
+        shared = f"{', '.join(first)} and {last} share one embedding. ".capitalize()
     return {
         "encoder": encoder,
         "decoder": decoder,
@@ -163,6 +175,13 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
         f"{shared}Each head has d_k = {maps[0].query.shape[-1]} and d_v = "
         f"{maps[0].value.shape[-1]}.",
     }
+
+
+def _logits_weights(model: Transformer) -> str:
+    """Returns what the logits are computed with."""
+    config = model.config
+    matrix = "the embedding, transposed" if config.tie_output else "its own matrix"
+    return f"{matrix}, and a bias" if config.logits_bias else matrix
 
 
 def _part(

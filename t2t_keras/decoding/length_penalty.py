@@ -1,4 +1,4 @@
-"""The length penalty that hypotheses are ranked with."""
+"""Length penalty of hypotheses."""
 
 import tensorflow as tf
 

@@ -301,6 +301,35 @@ def test_positions_match_the_encoding_of_the_model(explorer):
     assert "cos(pos / 10000^(4/16))" in explorer.find("#dimension-text").text
 
 
+@pytest.mark.parametrize(
+    ("position", "formula"),
+    [
+        ("sinusoidal_concat", "cos(pos / 10000^(4/16))"),
+        ("sinusoidal_marian", "^(2/7))"),
+    ],
+)
+def test_positions_of_another_layout_have_its_formula(
+    driver, tmp_path, position, formula
+):
+    own = {"tie_output": False, "logits_bias": True, "share_embeddings": False}
+    explorer = Explorer(driver, tmp_path / "page.html", position=position, **own)
+    points, text = driver.execute_script(
+        "at('dimension').value = 10; at('dimension').dispatchEvent(new Event('input'));"
+        "return [[...document.querySelectorAll('#position-curves circle')]"
+        ".map((point) => Number(point.dataset.value)), at('dimension-text').textContent]"
+    )
+    encoding = explorer.model.source_position.encoding(np.arange(len(points)))
+    np.testing.assert_allclose(points, encoding[:, 10], atol=1e-6)
+    assert text.startswith("10: cos(")
+    assert formula in text
+    assert "each pair" in explorer.find("#position-text").text.lower()
+    shown = explorer.find("#architecture-picture").text
+    assert "Linear: its own matrix, and a bias" in shown
+    assert f"{40 * 16 + 40} learned" in shown
+    assert "share one embedding" not in shown
+    assert driver.get_log("browser") == []
+
+
 def test_learned_positions_match_the_table_of_the_model(driver, tmp_path):
     explorer = Explorer(driver, tmp_path / "page.html", position="learned")
     values = driver.execute_script("return [...encoding.values]")

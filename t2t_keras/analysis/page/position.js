@@ -1,18 +1,20 @@
 // The positional encoding as a heat map and as curves.
 
 const encoding = matrices(data.position.values, [1, ...data.position.shape])[0];
-const isSinusoidal = data.position.kind === "sinusoidal";
+const isSinusoidal = data.position.waves !== null;
 
-/** The angular frequency of a dimension (section 3.5). */
-const frequency = (dimension) =>
-  10000 ** (-(dimension - (dimension % 2)) / encoding.columns);
+/** The formula of a dimension (section 3.5); null if there is none. */
+const waveOf = (dimension) => isSinusoidal ? data.position.waves[dimension] : null;
+
+/** The angular frequency of a dimension. */
+const frequency = ({ numerator, denominator }) => 10000 ** (-numerator / denominator);
 
 function drawPositions() {
   const dimension = Number(at("dimension").value);
-  const wave = dimension % 2 ? "cos" : "sin";
-  at("dimension-text").textContent = isSinusoidal
-    ? `${dimension}: ${wave}(pos / 10000^(${dimension - (dimension % 2)}/${encoding.columns})), `
-      + `wavelength ${(2 * Math.PI / frequency(dimension)).toFixed(1)} positions`
+  const wave = waveOf(dimension);
+  at("dimension-text").textContent = wave
+    ? `${dimension}: ${wave.function}(pos / 10000^(${wave.numerator}/${wave.denominator})), `
+      + `wavelength ${(2 * Math.PI / frequency(wave)).toFixed(1)} positions`
     : `${dimension}`;
   at("position-map").replaceChildren(heatmap("positions × dimensions", encoding, {
     cell: [Math.max(1, Math.min(6, Math.floor(roomFor("position-map") / encoding.columns))), 5],
@@ -46,12 +48,13 @@ function curves(dimension) {
       shape("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", class: "small" }, format(value)),
     );
   }
-  if (isSinusoidal) {
+  const formula = waveOf(dimension);
+  if (formula) {
     const path = (wave) => Array.from({ length: 801 }, (_, i) => {
       const position = (encoding.rows - 1) * i / 800;
-      return `${i ? "L" : "M"}${x(position).toFixed(1)},${y(wave(position * frequency(dimension))).toFixed(1)}`;
+      return `${i ? "L" : "M"}${x(position).toFixed(1)},${y(wave(position * frequency(formula))).toFixed(1)}`;
     }).join("");
-    const [own, other] = dimension % 2 ? [Math.cos, Math.sin] : [Math.sin, Math.cos];
+    const [own, other] = formula.function === "cos" ? [Math.cos, Math.sin] : [Math.sin, Math.cos];
     svg.append(
       shape("path", { d: path(other), class: "other-wave" }),
       shape("path", { d: path(own), class: "wave" }),
