@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
 from t2t_keras.analysis.attention_plot import head_colours
+from t2t_keras.config import TransformerConfig
 from t2t_keras.layers.positional_encoding import SinusoidalPosition
 from t2t_keras.transformer import Transformer
 from t2t_keras.web_page import assemble
@@ -150,12 +151,7 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
     )
     vocabulary = f"[1, {tokens['decoder']}, {config.vocab_sizes()[1]:,}]"
     decoder["parts"] += [
-        _part(
-            "logits",
-            f"Linear: {_logits_weights(model)}",
-            vocabulary,
-            model.output_weights,
-        ),
+        _part("logits", _logits(config), vocabulary, model.output_weights),
         _part("softmax", "Softmax: the next word", vocabulary, None),
     ]
     encoder["input"] = f"source tokens [1, {tokens['encoder']}]"
@@ -177,11 +173,10 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
     }
 
 
-def _logits_weights(model: Transformer) -> str:
-    """Returns what the logits are computed with."""
-    config = model.config
+def _logits(config: TransformerConfig) -> str:
+    """Describes the projection to logits."""
     matrix = "the embedding, transposed" if config.tie_output else "its own matrix"
-    return f"{matrix}, and a bias" if config.logits_bias else matrix
+    return f"Linear: {matrix}{', and a bias' if config.logits_bias else ''}"
 
 
 def _part(
