@@ -38,7 +38,7 @@ class SearchOptions(Config):
     max_extra_length: int = option(
         50,
         "Maximum number of tokens by which an output may be longer than its input, "
-        f"unless min_length or a forced prefix asks for more. {_OWN}",
+        f"unless --min_length or a forced prefix asks for more. {_OWN}",
         minimum=1,
     )
     max_output_tokens: int = option(
@@ -47,7 +47,7 @@ class SearchOptions(Config):
         minimum=0,
     )
     n_best: int = option(
-        1, "Number of hypotheses per sentence, at most beam_size.", minimum=1
+        1, "Number of hypotheses per sentence, at most --beam_size.", minimum=1
     )
     min_length: int = option(
         0, "Minimum number of tokens in the output, end token excluded.", minimum=0
@@ -58,23 +58,23 @@ class SearchOptions(Config):
     disable_unk: bool = option(False, f"Never produce the unknown token. {_OWN}")
     sample: bool = option(
         False,
-        "Sample beam_size translations from the model's distribution instead of "
+        "Sample --beam_size translations from the model's distribution instead of "
         "searching for the most probable ones.",
     )
     temperature: float = option(
-        1.0, "Temperature for sample: logits are divided by it."
+        1.0, "Temperature for --sample: logits are divided by it."
     )
     top_k: int = option(
         0,
-        "Number of most probable tokens that sample draws from (0 = all).",
+        "Number of most probable tokens that --sample draws from (0 = all).",
         minimum=0,
     )
     top_p: float = option(
         1.0,
-        "Probability mass of the most probable tokens that sample draws from (nucleus "
-        "sampling; 1 = all tokens).",
+        "Probability mass of the most probable tokens that --sample draws from (nucleus"
+        " sampling; 1 = all tokens).",
     )
-    sample_seed: int = option(0, "Random seed for sample.")
+    sample_seed: int = option(0, "Random seed for --sample.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

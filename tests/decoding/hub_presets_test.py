@@ -153,7 +153,7 @@ def raising(error):
 
 
 @pytest.mark.parametrize(
-    ("handle", "error", "says"),
+    ("handle", "error", "message"),
     [
         ("no/such/place", None, "variant. Received: no/such/place"),
         ("ftp://user/name", None, "preset must be an existing directory, hf://user/"),
@@ -176,12 +176,12 @@ def raising(error):
         ),
     ],
 )
-def test_wrong_handle_is_a_user_error_of_one_line(handle, error, says, monkeypatch):
+def test_wrong_handle_is_a_user_error_of_one_line(handle, error, message, monkeypatch):
     if error:
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", raising(error))
     with pytest.raises(UserError) as raised:
         Translator.from_preset(handle)
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
