@@ -29,6 +29,7 @@ _MODULES = {
     "MultiHeadAttention": "layers",
     "OutputWeights": "layers",
     "Residual": "layers",
+    "SSRU": "layers",
     "SelfAttention": "layers",
     "SharedEmbedding": "layers",
     "SinusoidalPosition": "layers",

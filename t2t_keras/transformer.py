@@ -32,7 +32,8 @@ class TransformerResult(NamedTuple):
     Attributes:
         logits: `[batch, target, target_vocab_size]` in the compute dtype.
         scores: Attention weights: lists with one `[batch, heads, query, key]` tensor
-            per layer, under the keys "encoder", "decoder" and "cross".
+            per layer, under the keys "encoder", "decoder" and "cross". The list of
+            "decoder" is empty for a decoder with SSRUs.
     """
 
     logits: tf.Tensor
@@ -186,13 +187,23 @@ class Transformer(Configured, TracedOutputs, keras.Model):
             training=training,
         )
 
-    def empty_cache(self, memory: tf.Tensor) -> DecoderCache:
+    def empty_cache(self, memory: tf.Tensor, beams: int = 1) -> DecoderCache:
         """Returns an empty cache for the first decoding step.
 
         Args:
             memory: `[batch, source, d_model]` float, the result of `encode`.
+            beams: Number of beams per row. Default 1. See `Decoder.empty_cache`.
         """
-        return self.decoder.empty_cache(memory)
+        return self.decoder.empty_cache(memory, beams)
+
+    def reorder(self, cache: DecoderCache, parents: tf.Tensor) -> DecoderCache:
+        """Returns the cache of new beams, each of which continues a previous beam.
+
+        Args:
+            cache: The cache of the previous beams.
+            parents: `[batch, beams]` integer, the beam that each new beam continues.
+        """
+        return self.decoder.reorder(cache, parents)
 
     def decode(
         self,
@@ -334,7 +345,11 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         )
         scores = {
             "encoder": encoded.scores,
-            "decoder": [layer.self_attention for layer in decoded.scores],
+            "decoder": [
+                layer.self_attention
+                for layer in decoded.scores
+                if layer.self_attention is not None
+            ],
             "cross": [layer.cross_attention for layer in decoded.scores],
         }
         return TransformerResult(decoded.logits, scores)

@@ -109,6 +109,17 @@ def encoder_layer(w, x, mask, heads, d_k, d_v, pre_norm=False):
     )
 
 
+def ssru(w, x):
+    """The recurrence of Kim et al. (2019), step by step."""
+    forget = 1 / (1 + np.exp(-(x @ w["forget_gate/kernel"] + w["forget_gate/bias"])))
+    state, outputs = 0, []
+    for t in range(x.shape[1]):
+        candidate = x[:, t] @ w["candidate/kernel"]
+        state = forget[:, t] * state + (1 - forget[:, t]) * candidate
+        outputs.append(np.maximum(0, state))
+    return np.stack(outputs, axis=1)
+
+
 def decoder_layer(w, x, memory, self_mask, cross_mask, heads, d_k, d_v, pre_norm=False):
     def self_attention(y):
         return multi_head_attention(
@@ -120,7 +131,10 @@ def decoder_layer(w, x, memory, self_mask, cross_mask, heads, d_k, d_v, pre_norm
             part(w, "cross_attention"), y, memory, cross_mask, heads, d_k, d_v
         )
 
-    x = sublayer(w, "self_attention", x, self_attention, pre_norm)
+    if "ssru/candidate/kernel" in w:
+        x = sublayer(w, "ssru", x, lambda y: ssru(part(w, "ssru"), y), pre_norm)
+    else:
+        x = sublayer(w, "self_attention", x, self_attention, pre_norm)
     x = sublayer(w, "cross_attention", x, cross_attention, pre_norm)
     return sublayer(
         w,
@@ -176,3 +190,33 @@ def transformer(w, source, target, layers, heads, d_k, d_v, pre_norm=False):
     if pre_norm:
         y = norm(part(w, "decoder/final_norm"), y)
     return y @ table.T
+
+
+def search(log_probabilities, source, beams, alpha, beta, extra, n_best):
+    """Beam search for one hypothesis at a time, without a cache.
+
+    `log_probabilities(source, tokens)` scores all tokens that may follow.
+    """
+    source = source[source > 0][None]
+    limit = source.shape[1] + extra
+    alive, done = [([1], 0.0)], []
+    for step in range(limit):
+        candidates = []
+        for tokens, score in alive:
+            log_p = log_probabilities(source, tokens)
+            candidates += [([*tokens, i], score + log_p[i]) for i in range(len(log_p))]
+        candidates.sort(key=lambda c: -c[1])
+        candidates = candidates[: 2 * beams]
+        penalty = ((beta + step + 1) / (beta + 1)) ** alpha
+        done += [(t, s / penalty) for t, s in candidates[:beams] if t[-1] == 2]
+        done = sorted(done, key=lambda c: -c[1])[:beams]
+        alive = [c for c in candidates if c[0][-1] != 2][:beams]
+        if beams == 1 and done:
+            break
+        best_possible = alive[0][1] / ((beta + limit) / (beta + 1)) ** alpha
+        if len(done) >= n_best and best_possible <= done[n_best - 1][1]:
+            break
+    if not done:
+        penalty = ((beta + limit) / (beta + 1)) ** alpha
+        done = [(t, s / penalty) for t, s in alive]
+    return [([t for t in tokens[1:] if t != 2], score) for tokens, score in done]

@@ -12,6 +12,7 @@ import t2t_keras
 from t2t_keras import Transformer
 from t2t_keras.training.losses import LabelSmoothedCrossEntropy
 
+AUTOREGRESSIONS = ("self_attention", "ssru")
 SMALL = {"num_layers": 2, "d_model": 16, "d_ff": 32, "num_heads": 4}
 SOURCE = np.array([[5, 6, 7, 2, 0, 0], [8, 9, 4, 5, 6, 2]], np.int32)
 TARGET = np.array([[1, 9, 8, 0, 0], [1, 5, 6, 7, 4]], np.int32)
@@ -21,9 +22,15 @@ def inputs(source=SOURCE, target=TARGET):
     return {"source": source, "target": target}
 
 
+@pytest.mark.parametrize("autoregression", AUTOREGRESSIONS)
 @pytest.mark.parametrize("pre_norm", [False, True])
-def test_model_matches_the_papers_equations(pre_norm):
-    model = Transformer(source_vocab_size=12, **SMALL, pre_norm=pre_norm)
+def test_model_matches_the_papers_equations(pre_norm, autoregression):
+    model = Transformer(
+        source_vocab_size=12,
+        **SMALL,
+        pre_norm=pre_norm,
+        decoder_autoregression=autoregression,
+    )
     expected = reference.transformer(
         reference.weights_of(model), SOURCE, TARGET, 2, 4, 4, 4, pre_norm
     )
@@ -37,8 +44,11 @@ def test_call_is_decode_of_encode():
     np.testing.assert_allclose(model(inputs()), logits, atol=1e-6)
 
 
-def test_step_by_step_decoding_matches_full_decoding():
-    model = Transformer(source_vocab_size=12, **SMALL)
+@pytest.mark.parametrize("autoregression", AUTOREGRESSIONS)
+def test_step_by_step_decoding_matches_full_decoding(autoregression):
+    model = Transformer(
+        source_vocab_size=12, **SMALL, decoder_autoregression=autoregression
+    )
     mask = t2t_keras.padding_mask(SOURCE)
     expected = model(inputs())
     cache = model.empty_cache(model.encode(SOURCE))
@@ -55,21 +65,32 @@ def test_step_by_step_decoding_matches_full_decoding():
         np.testing.assert_allclose(result.logits[:, 0], expected[:, step], atol=1e-5)
 
 
-@pytest.mark.parametrize("position", ["sinusoidal", "sinusoidal_marian", "learned"])
-def test_decoding_in_parts_continues_positions_and_causal_mask(position):
-    model = Transformer(source_vocab_size=12, **SMALL, position=position)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"position": "sinusoidal_marian"},
+        {"position": "learned"},
+        {"decoder_autoregression": "ssru"},
+    ],
+)
+def test_decoding_in_parts_continues_positions_and_causal_mask(arguments):
+    model = Transformer(source_vocab_size=12, **SMALL, **arguments)
     mask = t2t_keras.padding_mask(SOURCE)
     expected = model(inputs())
     cache = model.empty_cache(model.encode(SOURCE))
-    for part in (slice(0, 2), slice(2, 5)):
+    for part in (slice(0, 2), slice(2, 2), slice(2, 5)):
         result = model.decode(TARGET[:, part], None, mask, cache=cache)
         cache = result.cache
         np.testing.assert_allclose(result.logits, expected[:, part], atol=1e-5)
     np.testing.assert_array_equal(cache.positions[:, 0], [range(5)] * 2)
 
 
-def test_output_depends_on_visible_positions_only():
-    model = Transformer(source_vocab_size=12, **SMALL)
+@pytest.mark.parametrize("autoregression", AUTOREGRESSIONS)
+def test_output_depends_on_visible_positions_only(autoregression):
+    model = Transformer(
+        source_vocab_size=12, **SMALL, decoder_autoregression=autoregression
+    )
     logits = model(inputs()).numpy()
     for position in range(1, 5):
         changed = TARGET.copy()
@@ -106,6 +127,22 @@ def test_attention_scores_of_every_layer_and_head_are_returned():
     assert scores["cross"][0].numpy()[0, :, :, 4:].max() == 0
 
 
+def test_ssru_decoder_has_no_self_attention_scores():
+    model = Transformer(source_vocab_size=12, **SMALL, decoder_autoregression="ssru")
+    logits, scores = model(inputs(), return_attention_scores=True)
+    np.testing.assert_allclose(model(inputs()), logits, atol=1e-6)
+    assert scores["decoder"] == []
+    assert [s.shape for s in scores["encoder"]] == [(2, 4, 6, 6)] * 2
+    assert [s.shape for s in scores["cross"]] == [(2, 4, 5, 6)] * 2
+    symbolic = {
+        name: keras.Input((None,), dtype="int32", name=name) for name in inputs()
+    }
+    functional = keras.Model(symbolic, model(symbolic, return_attention_scores=True)[1])
+    np.testing.assert_allclose(
+        functional(inputs())["cross"][1], scores["cross"][1], atol=1e-6
+    )
+
+
 def test_save_and_load_keep_the_outputs(tmp_path):
     model = Transformer(
         source_vocab_size=12,
@@ -122,7 +159,11 @@ def test_save_and_load_keep_the_outputs(tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"share_embeddings": False, "position": "learned", "dtype": "mixed_bfloat16"}],
+    [
+        {},
+        {"share_embeddings": False, "position": "learned", "dtype": "mixed_bfloat16"},
+        {"decoder_autoregression": "ssru"},
+    ],
 )
 def test_keras_export_of_an_uncalled_model_gives_the_same_logits(arguments, tmp_path):
     model = Transformer(source_vocab_size=12, **SMALL, **arguments)

@@ -62,7 +62,8 @@ def attention_maps(
         target: Its translation.
 
     Returns:
-        One map per layer, ordered by kind as in `KINDS`, then by layer.
+        One map per layer, ordered by kind as in `KINDS`, then by layer. A decoder with
+        SSRUs has no map of kind "decoder".
 
     Raises:
         UserError: If a side has no tokens or more than `MAX_TOKENS`.
@@ -78,7 +79,11 @@ def attention_maps(
     target_tokens = [target_pieces[i] for i in target_ids]
     attentions = {
         "encoder": [layer.self_attention for layer in model.encoder.layers],
-        "decoder": [layer.self_attention for layer in model.decoder.layers],
+        "decoder": [
+            layer.autoregression
+            for layer in model.decoder.layers
+            if isinstance(layer.autoregression, Attention)
+        ],
         "cross": [layer.cross_attention for layer in model.decoder.layers],
     }
     tokens = {

@@ -21,11 +21,14 @@ def count_parameters(config: TransformerConfig) -> int:
     attention = d_model * (2 * queries + 2 * values)
     if config.attention_bias:
         attention += 2 * queries + values + d_model
+    is_recurrent = config.decoder_autoregression == "ssru"
+    autoregression = 2 * d_model**2 + d_model if is_recurrent else attention
     feed_forward = 2 * d_model * config.d_ff + config.d_ff + d_model
     norm = 2 * d_model
     layers, decoder_layers = config.depths()
     encoder = layers * (attention + feed_forward + 2 * norm)
-    decoder = decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    decoder_layer = autoregression + attention + feed_forward + 3 * norm
+    decoder = decoder_layers * decoder_layer
     source_vocab_size, target_vocab_size = config.vocab_sizes()
     embeddings = target_vocab_size * d_model
     if not config.share_embeddings:
@@ -47,7 +50,7 @@ def forward_flops(
 
     A multiplication and an addition count as two operations. Operations that are linear
     in the number of positions and in d_model (normalization, residual connections,
-    softmax, embedding) are ignored.
+    softmax, embedding, the recurrence of an SSRU) are ignored.
 
     Args:
         config: Configuration of the model, including `source_vocab_size`.
@@ -66,12 +69,17 @@ def forward_flops(
         neighbours = length if window is None else 2 * (window // 2) + 1
         return attention(length, length, min(length, neighbours))
 
+    def autoregression(length: float) -> float:
+        if config.decoder_autoregression == "ssru":
+            return 2 * length * 2 * d_model**2
+        return self_attention(length)
+
     def feed_forward(length: float) -> float:
         return 4 * length * d_model * config.d_ff
 
     encoder = self_attention(source_length) + feed_forward(source_length)
     decoder = (
-        self_attention(target_length)
+        autoregression(target_length)
         + attention(target_length, source_length, source_length)
         + feed_forward(target_length)
     )

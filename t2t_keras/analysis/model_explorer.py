@@ -12,6 +12,7 @@ import tensorflow as tf
 from t2t_keras.analysis.attention_maps import KINDS, AttentionMap
 from t2t_keras.analysis.attention_plot import head_colours
 from t2t_keras.config import TransformerConfig
+from t2t_keras.layers.attention import Attention
 from t2t_keras.layers.positional_encoding import SinusoidalPosition
 from t2t_keras.transformer import Transformer
 from t2t_keras.web_page import assemble
@@ -40,7 +41,11 @@ def explorer_page(
         "source": source,
         "translation": target,
         "colours": head_colours(maps[0].weights.shape[0]),
-        "kinds": {kind: _kind(kind, maps, model) for kind in KINDS},
+        "kinds": {
+            kind: _kind(kind, maps, model)
+            for kind in KINDS
+            if any(attention.kind == kind for attention in maps)
+        },
         "position": _position(model, max(len(m.query_tokens) for m in maps)),
         "architecture": _architecture(model, maps),
     }
@@ -91,6 +96,7 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
     config = model.config
     d_model, pre_norm = config.d_model, config.pre_norm
     tokens = {m.kind: len(m.query_tokens) for m in maps}
+    tokens["decoder"] = tokens["cross"]
 
     def side(
         name: str,
@@ -105,11 +111,14 @@ def _architecture(model: Transformer, maps: Sequence[AttentionMap]) -> dict[str,
             _part("embedding", f"Embedding * \u221a{d_model}", shape, embedding),
             _part("position", f"+ positions, {config.position}", shape, position),
         ]
-        for attribute in (*layer.attention_names, "feed_forward"):
+        for attribute in layer.sublayer_names:
             sublayer = getattr(layer, attribute)
-            if attribute == "feed_forward":
-                title = f"Feed forward, {config.d_ff:,} inside"
-                part = _part(attribute, title, shape, sublayer)
+            if not isinstance(sublayer, Attention):
+                titles = {
+                    "feed_forward": f"Feed forward, {config.d_ff:,} inside",
+                    "ssru": "Recurrent unit (SSRU)",
+                }
+                part = _part(attribute, titles[attribute], shape, sublayer)
             else:
                 kind = "cross" if attribute == "cross_attention" else name
                 weights = next(m.weights for m in maps if m.kind == kind)

@@ -11,6 +11,9 @@ ACTIVATIONS = ("relu", "gelu", "quick_gelu", "swish")
 POSITIONS = ("sinusoidal", "sinusoidal_concat", "sinusoidal_marian", "learned")
 """Kinds of positional encoding."""
 
+AUTOREGRESSIONS = ("self_attention", "ssru")
+"""Sub-layers of the decoder that see the previous target tokens."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig(Config):
@@ -89,6 +92,12 @@ class TransformerConfig(Config):
         "in section 4).",
         minimum=1,
         unset="no restriction",
+    )
+    decoder_autoregression: str = option(
+        "self_attention",
+        "First sub-layer of the decoder layers: self_attention (section 3.1), or ssru, "
+        "a recurrent unit (Kim et al., 2019) that decodes faster.",
+        choices=AUTOREGRESSIONS,
     )
     position: str = option(
         "sinusoidal",

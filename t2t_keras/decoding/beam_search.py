@@ -3,7 +3,8 @@
 All beams of a sentence are query positions of one row. Their keys are appended to the
 row's cache at each step and never moved: a boolean mask marks the cached positions that
 each beam descends from. Reordering the beams therefore copies no cache, and all beams
-share the encoder's keys and values. Greedy search is beam search with one beam. In
+share the encoder's keys and values. Only the states of SSRUs, one vector per beam and
+layer, are reordered with the beams. Greedy search is beam search with one beam. In
 sampling, the beams are independent of each other.
 """
 
@@ -94,7 +95,7 @@ def search(
         after = update_finished(step, state, candidates, tokens, options)
 
         # 2.4. The best `beam_size` candidates that do not end are the next beams.
-        state = update_beams(after, predictions, candidates, tokens, options)
+        state = update_beams(ensemble, after, predictions, candidates, tokens, options)
         step += 1
 
         # 2.5. A row is finished at its maximum length, or when none of its beams can

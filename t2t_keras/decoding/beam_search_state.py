@@ -38,7 +38,7 @@ class State(NamedTuple):
         max_length: `[rows]` int32, the maximum number of tokens of each output, end
             token included.
         prefix: `[rows, prefix]` int32, the forced prefixes, 0 for padding.
-        cache: Keys and values, as returned by `Ensemble.start`.
+        cache: The decoders' caches, as returned by `Ensemble.start`.
         ancestors: `[rows, beam, step * beam]` bool, the cached positions that each
             beam descends from.
         tokens: The tokens of the beams.
@@ -136,7 +136,7 @@ def initial_state(
         seed=tf.range(batch) if row_seeds is None else row_seeds,
         max_length=max_lengths,
         prefix=prefix,
-        cache=ensemble.start(source),
+        cache=ensemble.start(source, beam_size),
         ancestors=tf.zeros([batch, beam_size, 0], tf.bool),
         tokens=padded_history([batch, beam_size, 0], with_token_scores),
         log_probs=beams + tf.one_hot(0, beam_size, 0.0, others),

@@ -173,6 +173,7 @@ def update_finished(
 
 
 def update_beams(
+    ensemble: Ensemble,
     state: State,
     predictions: Predictions,
     candidates: Candidates,
@@ -184,6 +185,7 @@ def update_beams(
     The log-probabilities of rows with non-finite predictions become NaN.
 
     Args:
+        ensemble: The models, which reorder their caches.
         state: State before the step.
         predictions: Predictions of the models.
         candidates: The candidates.
@@ -204,7 +206,7 @@ def update_beams(
         log_probs, kept = tf.math.top_k(live, options.beam_size)
     parents = tf.gather(candidates.parents, kept, batch_dims=1)
     return state._replace(
-        cache=predictions.cache,
+        cache=ensemble.reorder(predictions.cache, parents),
         ancestors=tf.gather(predictions.ancestors, parents, batch_dims=1),
         tokens=gather_beams(tokens, kept),
         log_probs=tf.where(is_broken, math.nan, log_probs),

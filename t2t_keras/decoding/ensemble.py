@@ -37,19 +37,31 @@ class Ensemble:
         self.models = list(models)
         self.vocab_size = models[0].target_embedding.vocab_size
 
-    def start(self, source: tf.Tensor) -> Any:
+    def start(self, source: tf.Tensor, beams: int) -> Any:
         """Encodes the sources and returns the initial cache.
 
         Args:
             source: `[batch, source]` int32 ids, 0 for padding.
+            beams: Number of beams per row.
 
         Returns:
             The cache for `step`; the first axis of every tensor is the batch.
         """
         return {
             "memory_mask": padding_mask(source),
-            "models": [m.empty_cache(m.encode(source)) for m in self.models],
+            "models": [m.empty_cache(m.encode(source), beams) for m in self.models],
         }
+
+    def reorder(self, cache: Any, parents: tf.Tensor) -> Any:
+        """Returns the cache of new beams, each of which continues a previous beam.
+
+        Args:
+            cache: The cache that `step` returned for the previous beams.
+            parents: `[batch, beam]` int32, the beam that each new beam continues.
+        """
+        pairs = zip(self.models, cache["models"], strict=True)
+        caches = [model.reorder(member_cache, parents) for model, member_cache in pairs]
+        return {**cache, "models": caches}
 
     def step(
         self,

@@ -27,8 +27,10 @@ from t2t_keras.layers.positional_encoding import (
 )
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.self_attention import MultiHeadAttention, SelfAttention
+from t2t_keras.layers.ssru import SSRU
 
 __all__ = [
+    "SSRU",
     "ConcatenatedSinusoidalPosition",
     "CrossAttention",
     "Decoder",

@@ -12,15 +12,19 @@ from t2t_keras.layers.decoder_outputs import (
     DecoderScores,
     LayerCache,
 )
+from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.layer_stack import Stack, SublayeredLayer
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.self_attention import SelfAttention
 from t2t_keras.layers.shapes import require_shape, size_of
+from t2t_keras.layers.ssru import SSRU
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
 class DecoderLayer(SublayeredLayer):
     """Decoder layer: masked self-attention, cross-attention, feed-forward network.
+
+    With `decoder_autoregression="ssru"`, an `SSRU` takes the place of self-attention.
 
     Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
 
@@ -30,13 +34,14 @@ class DecoderLayer(SublayeredLayer):
             cache, which already contains its keys and values.
         self_attention_mask: `[batch, target, target]` or `[batch, heads, target,
             target]` bool, True = attend. Any axis may be 1. With a cache, the last
-            axis has the size past + target.
+            axis has the size past + target. Ignored by an SSRU, in which a position
+            always follows the previous one of its sequence or beam.
         cross_attention_mask: `[batch, target, source]` or `[batch, heads, target,
             source]` bool, True = attend. Any axis may be 1.
         cache: Cache for incremental decoding: the result of `empty_cache`, or `cache`
             of an earlier result.
-        positions: See `SelfAttention`.
-        key_positions: See `SelfAttention`.
+        positions: See `SelfAttention`. Ignored by an SSRU.
+        key_positions: See `SelfAttention`. Ignored by an SSRU.
         return_attention_scores: Whether to return the weights of both attentions too.
         training: Whether to apply dropout.
 
@@ -45,23 +50,39 @@ class DecoderLayer(SublayeredLayer):
         or a cache, a `DecoderResult`.
     """
 
-    attention_names = ("self_attention", "cross_attention")
     self_attention: SelfAttention
-    self_attention_residual: Residual
+    ssru: SSRU
     cross_attention: CrossAttention
     cross_attention_residual: Residual
+    feed_forward: FeedForward
     feed_forward_residual: Residual
 
-    def empty_cache(self, memory: tf.Tensor) -> LayerCache:
+    @property
+    def sublayer_names(self) -> tuple[str, ...]:
+        """Names of the sub-layers, from the input on."""
+        return self.config.decoder_autoregression, "cross_attention", "feed_forward"
+
+    @property
+    def autoregression(self) -> SelfAttention | SSRU:
+        """The sub-layer that sees the previous target positions."""
+        return getattr(self, self.config.decoder_autoregression)
+
+    def empty_cache(self, memory: tf.Tensor, beams: int = 1) -> LayerCache:
         """Returns an empty cache for the first decoding step.
 
         Args:
             memory: `[batch, source, d_model]` float, the encoder's output.
+            beams: Number of beams per row. Default 1.
         """
         return LayerCache(
-            self.self_attention.empty_cache(tf.shape(memory)[0]),
+            self.autoregression.empty_cache(tf.shape(memory)[0], beams),
             self.cross_attention.project_memory(memory),
         )
+
+    def reorder(self, cache: LayerCache, parents: tf.Tensor) -> LayerCache:
+        """Returns the cache of new beams; see `Decoder.reorder`."""
+        past = self.autoregression.reorder(cache.autoregression, parents)
+        return cache._replace(autoregression=past)
 
     def call(
         self,
@@ -78,17 +99,27 @@ class DecoderLayer(SublayeredLayer):
         """Applies the three sub-layers."""
         x = require_shape(x, (None, None, self.d_model), self, "x")
         is_full = return_attention_scores or cache is not None
-        residual = self.self_attention_residual
-        attended = self.self_attention(
-            residual.sublayer_input(x),
-            attention_mask=self_attention_mask,
-            cache=None if cache is None else cache.self_attention,
-            positions=positions,
-            key_positions=key_positions,
-            return_attention_scores=is_full,
-            training=training,
-        )
-        x = residual(x, attended.output if is_full else attended, training=training)
+        past = None if cache is None else cache.autoregression
+        scores = None
+        residual = getattr(self, f"{self.config.decoder_autoregression}_residual")
+        y = residual.sublayer_input(x)
+        if self.config.decoder_autoregression == "ssru":
+            y = self.ssru(y, cache=past, return_state=is_full)
+            if is_full:
+                y, past = y
+        else:
+            y = self.self_attention(
+                y,
+                attention_mask=self_attention_mask,
+                cache=past,
+                positions=positions,
+                key_positions=key_positions,
+                return_attention_scores=is_full,
+                training=training,
+            )
+            if is_full:
+                y, scores, past = y
+        x = residual(x, y, training=training)
 
         residual = self.cross_attention_residual
         crossed = self.cross_attention(
@@ -108,8 +139,8 @@ class DecoderLayer(SublayeredLayer):
             return x
         return DecoderResult(
             x,
-            DecoderScores(attended.scores, crossed.scores),
-            LayerCache(attended.key_value, crossed.key_value),
+            DecoderScores(scores, crossed.scores),
+            LayerCache(past, crossed.key_value),
         )
 
 
@@ -137,16 +168,32 @@ class Decoder(Stack):
     def _depth(self) -> int:
         return self.config.depths()[1]
 
-    def empty_cache(self, memory: tf.Tensor) -> DecoderCache:
+    def empty_cache(self, memory: tf.Tensor, beams: int = 1) -> DecoderCache:
         """Returns an empty cache for the first decoding step.
 
         Args:
             memory: `[batch, source, d_model]` float, the encoder's output.
+            beams: Number of beams per row. With more than one, each step decodes
+                one token per beam. Default 1.
         """
         return DecoderCache(
             tf.zeros([tf.shape(memory)[0], 1, 0], tf.int32),
-            [layer.empty_cache(memory) for layer in self.layers],
+            [layer.empty_cache(memory, beams) for layer in self.layers],
         )
+
+    def reorder(self, cache: DecoderCache, parents: tf.Tensor) -> DecoderCache:
+        """Returns the cache of new beams, each of which continues a previous beam.
+
+        The keys and values of self-attention stay where they are: the mask tells which
+        of them belong to a beam. The states of SSRUs are gathered.
+
+        Args:
+            cache: The cache of the previous beams.
+            parents: `[batch, beams]` integer, the beam that each new beam continues.
+        """
+        pairs = zip(self.layers, cache.layers, strict=True)
+        layers = [layer.reorder(past, parents) for layer, past in pairs]
+        return cache._replace(layers=layers)
 
     def call(
         self,

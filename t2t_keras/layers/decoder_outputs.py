@@ -11,11 +11,12 @@ class LayerCache(NamedTuple):
     """Cache of a decoder layer for incremental decoding.
 
     Attributes:
-        self_attention: Keys and values of all previous positions.
+        autoregression: What the layer keeps of all previous positions: their keys and
+            values, or the state of an `SSRU`.
         memory: Keys and values of the encoder's output, constant in all steps.
     """
 
-    self_attention: KeyValue
+    autoregression: KeyValue | tf.Tensor
     memory: KeyValue
 
 
@@ -38,11 +39,11 @@ class DecoderScores(NamedTuple):
     """The attention weights of a decoder layer.
 
     Attributes:
-        self_attention: `[batch, heads, target, key]`.
+        self_attention: `[batch, heads, target, key]`. None with an `SSRU`.
         cross_attention: `[batch, heads, target, source]`.
     """
 
-    self_attention: tf.Tensor
+    self_attention: tf.Tensor | None
     cross_attention: tf.Tensor
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.layers.layer_stack import Stack, SublayeredLayer
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.self_attention import SelfAttention
@@ -42,10 +43,15 @@ class EncoderLayer(SublayeredLayer):
         `return_attention_scores`, an `EncoderResult`.
     """
 
-    attention_names = ("self_attention",)
     self_attention: SelfAttention
     self_attention_residual: Residual
+    feed_forward: FeedForward
     feed_forward_residual: Residual
+
+    @property
+    def sublayer_names(self) -> tuple[str, ...]:
+        """Names of the sub-layers, from the input on."""
+        return "self_attention", "feed_forward"
 
     def call(
         self,

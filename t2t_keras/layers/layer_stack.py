@@ -5,7 +5,6 @@ from typing import Any
 import keras
 
 from t2t_keras.config.transformer_config import TransformerConfig
-from t2t_keras.layers.attention import Attention
 from t2t_keras.layers.config_layer import Configured
 from t2t_keras.layers.cross_attention import CrossAttention
 from t2t_keras.layers.feed_forward import FeedForward
@@ -14,38 +13,31 @@ from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.self_attention import SelfAttention
 from t2t_keras.layers.shapes import check_shape
+from t2t_keras.layers.ssru import SSRU
 from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
 class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
     """Base class of `EncoderLayer` and `DecoderLayer`.
 
-    Its sub-layers are one or two attention layers and a feed-forward network. A
-    subclass lists its attention layers in `attention_names`: "self_attention" and
-    optionally "cross_attention". Each sub-layer is an attribute with its name, and its
+    Each sub-layer is an attribute with its name, one of `sublayer_names`, and its
     residual connection is an attribute with the suffix `_residual`.
 
     Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
     """
 
-    attention_names: tuple[str, ...] = ()
+    @property
+    def sublayer_names(self) -> tuple[str, ...]:
+        """Names of the sub-layers, from the input on."""
+        raise NotImplementedError
 
     def __init__(self, config: TransformerConfig | None = None, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
         config = self.config
         self.d_model = config.d_model
-        for name in self.attention_names:
-            setattr(self, name, self._attention(name))
-        self.feed_forward = FeedForward(
-            config.d_model,
-            config.d_ff,
-            config.relu_dropout,
-            child_seed(config.seed, "feed_forward"),
-            config.activation,
-            dtype=self.dtype_policy,
-            name="feed_forward",
-        )
-        for name in (*self.attention_names, "feed_forward"):
+        for name in self.sublayer_names:
+            setattr(self, name, self._sublayer(name))
+        for name in self.sublayer_names:
             residual = Residual(
                 config.d_model,
                 config.dropout,
@@ -57,32 +49,41 @@ class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
             )
             setattr(self, f"{name}_residual", residual)
 
-    def _attention(self, name: str) -> Attention:
+    def _sublayer(self, name: str) -> keras.layers.Layer:
         config = self.config
-        arguments = {
-            "num_heads": config.num_heads,
+        arguments: dict[str, Any] = {
             "d_model": config.d_model,
-            "d_k": config.d_k,
-            "d_v": config.d_v,
-            "attention_dropout": config.attention_dropout,
-            "attention_bias": config.attention_bias,
             "seed": child_seed(config.seed, name),
             "dtype": self.dtype_policy,
             "name": name,
         }
+        if name == "feed_forward":
+            return FeedForward(
+                d_ff=config.d_ff,
+                relu_dropout=config.relu_dropout,
+                activation=config.activation,
+                **arguments,
+            )
+        if name == "ssru":
+            return SSRU(**arguments)
+        arguments |= {
+            "num_heads": config.num_heads,
+            "d_k": config.d_k,
+            "d_v": config.d_v,
+            "attention_dropout": config.attention_dropout,
+            "attention_bias": config.attention_bias,
+        }
         if name == "cross_attention":
             return CrossAttention(**arguments)
-        return SelfAttention(**arguments, attention_window=config.attention_window)
+        return SelfAttention(attention_window=config.attention_window, **arguments)
 
     def build(self, x_shape: Any = None) -> None:
         """Creates all weights. Their sizes do not depend on the input."""
         shape = (None, None, self.d_model)
         check_shape(x_shape or shape, shape, self, "x")
-        for name in self.attention_names:
+        for name in self.sublayer_names:
             getattr(self, name).build(shape)
             getattr(self, f"{name}_residual").build(shape)
-        self.feed_forward.build(shape)
-        self.feed_forward_residual.build(shape)
         self.built = True
 
     def compute_output_shape(self, x_shape: Any) -> Any:

@@ -83,11 +83,12 @@ class SelfAttention(Attention):
         check_shape(query_shape or shape, shape, self, "query")
         self._build()
 
-    def empty_cache(self, batch: int | tf.Tensor) -> KeyValue:
+    def empty_cache(self, batch: int | tf.Tensor, beams: int = 1) -> KeyValue:
         """Returns an empty cache for the first decoding step.
 
         Args:
             batch: Batch size.
+            beams: Number of beams per row. Not used, as beams share one cache.
 
         Returns:
             Keys `[batch, heads, 0, d_k]` and values `[batch, heads, 0, d_v]`.
@@ -96,6 +97,15 @@ class SelfAttention(Attention):
             tf.zeros([batch, self.num_heads, 0, self.d_k], self.compute_dtype),
             tf.zeros([batch, self.num_heads, 0, self.d_v], self.compute_dtype),
         )
+
+    def reorder(self, cache: KeyValue, parents: tf.Tensor) -> KeyValue:
+        """Returns the cache of new beams: the same one, as masks separate the beams.
+
+        Args:
+            cache: Keys and values.
+            parents: See `SSRU.reorder`.
+        """
+        return cache
 
     def call(
         self,

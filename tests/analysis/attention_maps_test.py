@@ -83,6 +83,13 @@ def test_empty_and_too_long_sentences_are_rejected(toy, source, target, named):
         attention_maps(*toy, source, target)
 
 
+def test_ssru_decoder_has_maps_of_encoder_and_cross_attention_only():
+    model, tokenizers = exported.toy(decoder_autoregression="ssru")
+    maps = attention_maps(model, tokenizers, SOURCE, TARGET)
+    kinds = [(attention.kind, attention.layer) for attention in maps]
+    assert kinds == [("encoder", 0), ("encoder", 1), ("cross", 0), ("cross", 1)]
+
+
 def test_dollar_signs_are_drawn_as_text(maps, tmp_path):
     strange = ["$$", r"$\frac$", "$^$"]
     attention = maps[0]._replace(

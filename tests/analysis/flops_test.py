@@ -39,6 +39,7 @@ SIZES = {
         # If d_k is set, num_heads need not divide d_model.
         {"num_heads": 5, "d_k": 3},
         {"d_v": 5},
+        {"decoder_autoregression": "ssru", "attention_bias": True},
         {"pre_norm": True},
         {"position": "learned", "max_length": 40},
         {"position": "learned"},
@@ -68,8 +69,15 @@ def test_parameters_of_table_3_match_the_paper(row):
     assert found - base == pytest.approx(paper - 65, rel=0.03, abs=1.1)
 
 
-def test_forward_flops_match_the_graph():
-    config = TransformerConfig(**SIZES, num_decoder_layers=3, d_k=6, d_v=10)
+@pytest.mark.parametrize("autoregression", ["self_attention", "ssru"])
+def test_forward_flops_match_the_graph(autoregression):
+    config = TransformerConfig(
+        **SIZES,
+        num_decoder_layers=3,
+        d_k=6,
+        d_v=10,
+        decoder_autoregression=autoregression,
+    )
     model = Transformer(config)
     inputs = {
         "source": tf.TensorSpec([1, 11], tf.int32),

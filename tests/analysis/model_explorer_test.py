@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
-from t2t_keras.analysis.attention_maps import attention_maps
+from t2t_keras.analysis.attention_maps import KINDS, attention_maps
 from t2t_keras.analysis.model_explorer import explorer_page
 from t2t_keras.layers.positional_encoding import sinusoidal_encoding
 
@@ -350,6 +350,18 @@ def test_architecture_shows_shapes_and_sizes_of_the_model(driver, tmp_path, pre_
     total = sum(int(np.prod(v.shape)) for v in explorer.model.trainable_variables)
     assert f"{total:,} parameters in total" in text
     assert text.count("Norm" if pre_norm else "Add & norm") == (7 if pre_norm else 5)
+
+
+def test_ssru_decoder_is_part_of_the_architecture_but_not_of_the_attention(
+    driver, tmp_path
+):
+    explorer = Explorer(driver, tmp_path / "page.html", decoder_autoregression="ssru")
+    kinds = Select(explorer.find("#kind")).options
+    assert [kind.text for kind in kinds] == [KINDS["encoder"], KINDS["cross"]]
+    text = explorer.find("#architecture-picture").text
+    assert "Recurrent unit (SSRU)" in text
+    assert "Masked self-attention" not in text
+    assert driver.get_log("browser") == []
 
 
 def test_user_text_is_not_interpreted_as_html(driver, tmp_path):

@@ -27,6 +27,13 @@ from t2t_keras.decoding.token_history import IDS, LOG_PROBS
 STEP = tf.constant(2)
 
 
+class GatheredCache:
+    """Stands in for the models of a search: each beam has a cache of its own."""
+
+    def reorder(self, cache, parents):
+        return tf.gather(cache, parents, batch_dims=1)
+
+
 def state(
     log_probs, tokens, finished_scores=None, finished_tokens=None, limit=9, row=None
 ):
@@ -40,7 +47,7 @@ def state(
         seed=tf.range(rows),
         max_length=tf.fill([rows], limit),
         prefix=tf.zeros([rows, 0], tf.int32),
-        cache=tf.zeros([rows]),
+        cache=tf.zeros([rows, beam]),
         ancestors=tf.cast(np.tile(np.eye(beam, dtype=bool), [rows, 1, 2]), tf.bool),
         tokens={IDS: tf.constant(tokens, tf.int32)},
         log_probs=tf.constant(log_probs, tf.float32),
@@ -56,7 +63,8 @@ def predictions_of(probabilities):
     logits = tf.math.log(probabilities) + 3.0
     log_sum = tf.reduce_logsumexp(logits, axis=2, keepdims=True)
     ancestors = np.tile(np.eye(beam, dtype=bool), [rows, 1, 3])
-    return Predictions(logits, log_sum, tf.ones([rows]), tf.constant(ancestors))
+    cache = tf.tile([tf.range(beam)], [rows, 1])
+    return Predictions(logits, log_sum, cache, tf.constant(ancestors))
 
 
 # Two beams over the vocabulary: padding, start, end, and three words.
@@ -98,9 +106,8 @@ def test_non_finite_predictions_give_no_candidates():
     broken = PREDICTIONS._replace(log_sum=tf.fill([1, 2, 1], math.nan))
     candidates = select_best(broken, STEP, STATE, BEAMS)
     assert (candidates.log_probs.numpy() < IMPOSSIBLE / 2).all()
-    after = update_beams(
-        STATE, broken, candidates, extend_tokens(STATE, candidates), BEAMS
-    )
+    tokens = extend_tokens(STATE, candidates)
+    after = update_beams(GatheredCache(), STATE, broken, candidates, tokens, BEAMS)
     assert np.isnan(after.log_probs).all()
 
 
@@ -170,12 +177,12 @@ def test_better_finished_hypotheses_replace_worse_ones():
 
 
 def test_best_unfinished_candidates_become_the_next_beams():
-    after = update_beams(STATE, PREDICTIONS, CANDIDATES, TOKENS, BEAMS)
+    after = update_beams(GatheredCache(), STATE, PREDICTIONS, CANDIDATES, TOKENS, BEAMS)
     np.testing.assert_array_equal(after.tokens[IDS], [[[3, 4, 3], [3, 4, 4]]])
     np.testing.assert_allclose(np.exp(after.log_probs), [[0.3, 0.1]], 1e-5)
     # Both descend from the first beam.
     np.testing.assert_array_equal(after.ancestors, [[[1, 0, 1, 0, 1, 0]] * 2])
-    np.testing.assert_array_equal(after.cache, PREDICTIONS.cache)
+    np.testing.assert_array_equal(after.cache, [[0, 0]])
 
 
 @pytest.mark.parametrize(

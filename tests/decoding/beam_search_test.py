@@ -1,5 +1,6 @@
 """Beam search against a NumPy implementation without a cache."""
 
+import functools
 import gc
 import itertools
 import sys
@@ -75,33 +76,6 @@ def log_probabilities(weights, source, tokens):
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
 
-def reference_search(weights, source, beams, alpha, beta, extra, n_best):
-    """The same search for one hypothesis at a time, without a cache."""
-    source = source[source > 0][None]
-    limit = source.shape[1] + extra
-    alive, done = [([1], 0.0)], []
-    for step in range(limit):
-        candidates = []
-        for tokens, score in alive:
-            log_p = log_probabilities(weights, source, tokens)
-            candidates += [([*tokens, i], score + log_p[i]) for i in range(VOCAB)]
-        candidates.sort(key=lambda c: -c[1])
-        candidates = candidates[: 2 * beams]
-        penalty = ((beta + step + 1) / (beta + 1)) ** alpha
-        done += [(t, s / penalty) for t, s in candidates[:beams] if t[-1] == 2]
-        done = sorted(done, key=lambda c: -c[1])[:beams]
-        alive = [c for c in candidates if c[0][-1] != 2][:beams]
-        if beams == 1 and done:
-            break
-        best_possible = alive[0][1] / ((beta + limit) / (beta + 1)) ** alpha
-        if len(done) >= n_best and best_possible <= done[n_best - 1][1]:
-            break
-    if not done:
-        penalty = ((beta + limit) / (beta + 1)) ** alpha
-        done = [(t, s / penalty) for t, s in alive]
-    return [([t for t in tokens[1:] if t != 2], score) for tokens, score in done]
-
-
 def search(models, source, prefix=None, row_seeds=None, **options):
     ensemble = Ensemble(models if isinstance(models, list) else [models])
     function = tf.function(
@@ -138,10 +112,9 @@ def test_search_equals_reference_search(model, beams, n_best, alpha, beta):
     )
     lengths = set()
     weights = reference.weights_of(model)
+    scorer = functools.partial(log_probabilities, weights)
     for row, hypotheses in zip(source, found, strict=True):
-        expected = reference_search(weights, row, beams, alpha, beta, 6, n_best)[
-            :n_best
-        ]
+        expected = reference.search(scorer, row, beams, alpha, beta, 6, n_best)[:n_best]
         for (ids, score), (other, other_score) in zip(
             hypotheses, expected, strict=False
         ):

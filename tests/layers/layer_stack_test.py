@@ -9,6 +9,7 @@ import reference
 import tensorflow as tf
 
 from t2t_keras import (
+    SSRU,
     ConcatenatedSinusoidalPosition,
     CrossAttention,
     Decoder,
@@ -138,6 +139,17 @@ LAYERS = {
     "encoder": (
         Encoder(num_layers=2, d_model=8, d_ff=16, num_heads=2, pre_norm=True),
         1,
+    ),
+    "ssru": (SSRU(8), 1),
+    "ssru_decoder": (
+        Decoder(
+            num_layers=2,
+            d_model=8,
+            d_ff=16,
+            num_heads=2,
+            decoder_autoregression="ssru",
+        ),
+        2,
     ),
     "decoder": (Decoder(num_layers=2, d_model=8, d_ff=16, num_heads=2), 2),
 }
