@@ -18,23 +18,23 @@ $(SETUP): setup.py constraints.txt
 demo: $(SETUP)
 	$(BIN)/python -m t2t_keras.pipelines.demo --work_dir=$(DEMO)
 
-# Beside other software, which is installed into .bench/; takes hours. MULTI30K is the
-# folder of that corpus, for what reads real text.
+# Compares with other software, which is installed into .bench/; takes hours. MULTI30K is
+# the folder of the Multi30k corpus, which some benchmarks read.
 bench: $(SETUP)
 	$(BIN)/python benchmarks/bench.py $(if $(MULTI30K),--multi30k=$(MULTI30K))
 
 test: $(SETUP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Trainings and compilations that take minutes.
+# Tests that train or compile for minutes.
 test-long: $(SETUP)
 	$(BIN)/python -m pytest -m long $(ALL_TESTS)
 
-# Kills, damaged files and full disks, over and over: minutes, not for every change.
+# Tests with many kills, damaged files and full disks; takes minutes.
 test-faults: $(SETUP)
 	$(BIN)/python -m pytest -m faults $(ALL_TESTS)
 
-# Many clients against the demo's model, with a change of versions in the middle.
+# Many clients request the demo's model, and its version changes meanwhile.
 test-load: $(SETUP) $(DEMO)/export
 	$(BIN)/python -m pytest -s -m load $(ALL_TESTS)
 
@@ -50,7 +50,8 @@ format: $(SETUP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Writes the exact versions that the Makefile installs, from the ranges in setup.py.
+# Writes the exact versions for the version ranges in setup.py to constraints.txt, from
+# which the Makefile installs.
 constraints:
 	rm -rf .build/constraints && $(PYTHON) -m venv .build/constraints
 	.build/constraints/bin/python -m pip install --quiet ".[dev]"

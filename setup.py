@@ -1,7 +1,7 @@
 """Packaging of t2t_keras.
 
-`flags` and `pipelines` lie beside the library, yet are installed inside it:
-as top-level names they would clash with other distributions on PyPI.
+The folders `flags` and `pipelines` are installed inside the package `t2t_keras`,
+because other distributions on PyPI own their names.
 """
 
 from itertools import chain
@@ -28,7 +28,7 @@ STAGES = (
     "request",
 )
 
-# What training, decoding, scores and exports need.
+# Requirements of training, decoding, scoring and export.
 CORE = [
     "tensorflow>=2.21,<2.22",
     "tensorflow-text>=2.21,<2.22",
@@ -36,22 +36,22 @@ CORE = [
     "keras-nlp>=0.32,<0.33",
     "sacrebleu>=2.5,<3",
     "absl-py>=2.3,<3",
-    # Learns BPE and unigram vocabularies; keras-nlp brings it.
+    # Learns BPE and unigram vocabularies. keras-nlp requires it without a range.
     "sentencepiece>=0.2.3,<0.3",
-    # tf.summary writes the logs of training with it.
+    # tf.summary uses it to write the training logs.
     "tensorboard>=2.21,<2.22",
-    # The protocol buffers of warm-up requests, and nothing else.
+    # Only for the protocol buffers of warm-up requests.
     "tensorflow-serving-api>=2.19,<3",
-    # tensorflow-datasets imports it without saying so.
+    # tensorflow-datasets imports it without declaring it.
     "importlib_resources>=6,<8",
-    # TensorFlow and tensorflow-datasets bring these, in wider ranges.
+    # TensorFlow and tensorflow-datasets require these with wider ranges.
     "keras>=3.15,<3.16",
     "numpy>=2,<3",
     "protobuf>=6",
     "tqdm>=4.66,<5",
 ]
 
-# What single stages need; t2t_keras/optional_packages.py names it to those who lack it.
+# Requirements of single stages. t2t_keras/optional_packages.py reports missing ones.
 EXTRAS = {
     # t2t-serve.
     "server": [
@@ -62,21 +62,21 @@ EXTRAS = {
         "h11>=0.16,<0.17",
         "prometheus-client>=0.22,<1",
     ],
-    # t2t-request. TensorFlow brings both, in wider ranges.
+    # t2t-request. TensorFlow requires both with wider ranges.
     "client": ["grpcio>=1.74,<2", "urllib3>=2.2,<3"],
-    # The pictures of t2t-visualize and t2t-complexity.
+    # Plots of t2t-visualize and t2t-complexity.
     "visualize": ["matplotlib>=3.9,<4"],
-    # The embedded corpus.
+    # The embedded corpus `cldr`.
     "cldr": ["babel>=2.17,<3", "num2words>=0.5.14,<0.6"],
-    # The scores bleu_moses and bleu_moses_split.
+    # Scores bleu_moses and bleu_moses_split.
     "moses": ["sacremoses>=0.2,<0.3"],
-    # Presets from a hub. keras-nlp brings both, in wider ranges.
+    # Presets from a hub. keras-nlp requires both with wider ranges.
     "hub": ["huggingface_hub>=0.30,<3", "kagglehub>=0.3.12,<2"],
 }
 
 ALL = sorted(set(chain.from_iterable(EXTRAS.values())))
 
-# What `make test` needs besides.
+# Further requirements of `make test`.
 TOOLS = [
     "pytest>=9,<10",
     "pytest-xdist>=3.8,<4",
@@ -138,18 +138,18 @@ setup(
     extras_require={
         **EXTRAS,
         "all": ALL,
-        # CUDA, cuDNN and NCCL, which TensorFlow needs to see NVIDIA's GPUs.
+        # CUDA, cuDNN and NCCL, which TensorFlow needs for NVIDIA GPUs.
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "dev": ALL + TOOLS,
     },
     entry_points={
         "console_scripts": [
-            # `import` is a keyword of Python, so its module has a longer name.
+            # `import` is a Python keyword, so its module is named import_model.
             f"t2t-{stage.removesuffix('_model')} = t2t_keras.pipelines.{stage}:run"
             for stage in STAGES
         ]
     },
-    # The default folder would be `build/`, which a case-insensitive file
-    # system cannot hold beside the file BUILD.
+    # The default folder `build/` would clash with the file BUILD on a case-insensitive
+    # file system.
     options={"build": {"build_base": ".build"}},
 )

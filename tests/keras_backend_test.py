@@ -1,4 +1,4 @@
-"""Another Keras backend than TensorFlow is rejected with a clear message."""
+"""Tests that Keras backends other than TensorFlow are rejected."""
 
 import json
 import os

@@ -79,9 +79,9 @@ class Batching:
         for name in ("batch_tokens", "batch_sentences"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UserError(f"{name} is at least 1. Received: {value}")
+                raise UserError(f"{name} must be at least 1. Received: {value}")
         if self.seed < 0:
-            raise UserError(f"seed is at least 0. Received: {self.seed}")
+            raise UserError(f"seed must be at least 0. Received: {self.seed}")
 
     def _widths(self, lengths: np.ndarray) -> np.ndarray:
         """Returns the width of each pair: the length of its longer side, padded."""

@@ -38,15 +38,16 @@ class BpeDropout:
     def __post_init__(self) -> None:
         if not 0 < self.dropout < 1:
             raise UserError(
-                f"bpe_dropout is a probability below 1. Received: {self.dropout}"
+                "bpe_dropout must be between 0 and 1, exclusive. Received: "
+                f"{self.dropout}"
             )
         if self.segmentations < 1:
             raise UserError(
-                f"segmentations is at least 1. Received: {self.segmentations}"
+                f"segmentations must be at least 1. Received: {self.segmentations}"
             )
         if self.sides not in SIDES:
             raise UserError(
-                f"bpe_dropout_sides is one of {', '.join(SIDES)}. Received: "
+                f"bpe_dropout_sides must be one of {', '.join(SIDES)}. Received: "
                 f"{self.sides}"
             )
 

@@ -295,9 +295,9 @@ class PreparedData:
         self.manifest = read_object(path, todo=again)
         if self.manifest.get("format") != FORMAT:
             raise UserError(
-                f"{self.data_dir} was written by another version of t2t-keras: its "
-                f"format is {self.manifest.get('format')}, this version reads "
-                f"{FORMAT}. {again}"
+                f"The format of {self.data_dir} must be {FORMAT}. Received: "
+                f"{self.manifest.get('format')}. Another version of t2t-keras wrote "
+                f"it. {again}"
             )
         require_keys(path, self.manifest, _NEEDED, again)
         expected = self.manifest["vocabulary_fingerprint"]

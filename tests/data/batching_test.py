@@ -228,7 +228,7 @@ def test_no_pairs_give_no_batches():
 
 @pytest.mark.parametrize("name", ["batch_tokens", "batch_sentences"])
 def test_limits_below_one_are_rejected(name):
-    with pytest.raises(ValueError, match=rf"{name} is at least 1\. Received: 0"):
+    with pytest.raises(ValueError, match=rf"{name} must be at least 1\. Received: 0"):
         Batching(**{name: 0})
 
 

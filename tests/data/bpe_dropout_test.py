@@ -199,8 +199,8 @@ def test_prepare_with_bpe_dropout_is_reproducible_across_processes(tmp_path):
         (["--bpe_dropout=0.1", "--subword=unigram"], "Received: unigram"),
         (["--segmentations=3"], "--segmentations needs --bpe_dropout"),
         (["--bpe_dropout=0.1", "--segmentations=0"], "at least 1. Received: 0"),
-        (["--bpe_dropout=1"], "probability below 1. Received: 1.0"),
-        (["--bpe_dropout=nan"], "probability below 1. Received: nan"),
+        (["--bpe_dropout=1"], "exclusive. Received: 1.0"),
+        (["--bpe_dropout=nan"], "exclusive. Received: nan"),
     ],
 )
 def test_invalid_bpe_dropout_flags_are_rejected(tmp_path, flags, message):

@@ -27,9 +27,9 @@ def run_stage(work, *arguments):
 
 
 def test_user_error_is_one_line_and_exits_with_2():
-    done = run_stage('raise UserError("--d_model is at least 1. Received: 0")')
+    done = run_stage('raise UserError("--d_model must be at least 1. Received: 0")')
     assert done.returncode == 2
-    assert done.stderr == "error: --d_model is at least 1. Received: 0\n"
+    assert done.stderr == "error: --d_model must be at least 1. Received: 0\n"
 
 
 @pytest.mark.parametrize(

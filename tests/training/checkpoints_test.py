@@ -1,4 +1,4 @@
-"""Checkpoints: retention, damage and averaging."""
+"""Tests of checkpoints: retention, damage and averaging."""
 
 import sys
 
@@ -111,7 +111,7 @@ def test_damaged_newest_checkpoint_falls_back_to_previous_one(tmp_path, part):
     assert restore(store, model, optimizer, lines.append) == {"step": 2}
     assert int(optimizer.iterations) == 2
     assert f"{part}-00000003.npz is damaged" in lines[0]
-    # The steps to come are not mistaken for those of the damaged course.
+    # The damaged checkpoint is not mistaken for one of the resumed run.
     assert store.steps() == [1, 2]
 
 
@@ -128,7 +128,7 @@ def test_any_flipped_bit_is_detected(tmp_path):
             found = load_arrays(path)
         except DamagedCheckpoint:
             continue
-        # Times of day and the like may change; what was saved may not.
+        # Metadata such as times may change, but not the arrays.
         assert found.keys() == arrays.keys()
         for name, array in arrays.items():
             np.testing.assert_array_equal(found[name], array)

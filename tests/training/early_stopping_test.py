@@ -1,4 +1,4 @@
-"""Early stopping counts the validations of a run across processes."""
+"""Tests of early stopping across the processes of a run."""
 
 import json
 import math
@@ -13,10 +13,10 @@ NAN, INF = math.nan, math.inf
 
 
 def watch(stopping, values, metric="val_nll"):
-    """Shows one process's validations to a callback.
+    """Passes the validations of one process to a callback.
 
     Returns:
-        How many it saw before it ended training, or None if it did not.
+        Number of validations after which it stopped training, or None.
     """
     model = SimpleNamespace(stop_training=False)
     stopping.set_model(model)
@@ -29,7 +29,7 @@ def watch(stopping, values, metric="val_nll"):
 
 
 def next_process(before, patience, metric="val_nll"):
-    """Returns the callback of a process that continues from a checkpoint."""
+    """Returns the callback of a process that resumes from a checkpoint."""
     stopping = EarlyStopping(metric, patience)
     stopping.restore(json.loads(json.dumps(before.state())))
     return stopping
@@ -41,7 +41,7 @@ def next_process(before, patience, metric="val_nll"):
         ([2.0, 2.0], 1, 2),
         ([3.0, 2.0, 2.5, 1.0, 1.0, 1.5, 0.5], 2, 6),
         ([3.0, 2.0, 2.5, 1.0, 1.0, 0.5, 0.4], 2, None),
-        # A figure that is not finite is no improvement, not even the first.
+        # A non-finite value is never an improvement, not even the first one.
         ([NAN, NAN, 1.0], 2, 2),
         ([INF, 5.0, NAN, 4.0, NAN, -INF, NAN, 3.0], 3, 7),
     ],
@@ -77,7 +77,7 @@ def test_larger_or_no_patience_resumes_from_best_and_wait():
     assert watch(larger, [1.5, 1.5, 1.5]) == 2
     endless = next_process(stopped, None)
     assert watch(endless, [3.0] * 9) is None
-    # The validations without a patience count for one that is given later.
+    # Validations without a patience count when one is set later.
     assert next_process(endless, 10).is_exhausted
     assert not next_process(endless, 11).is_exhausted
     assert watch(next_process(endless, 11), [0.5, 0.6]) is None
@@ -89,7 +89,7 @@ def test_state_of_another_metric_is_ignored():
     changed = next_process(before, 2, "val_bleu")
     assert (changed.best, changed.wait) == (None, 0)
     assert watch(changed, [30.0, 40.0, 35.0, 35.0], "val_bleu") == 4
-    # A figure that was not computed says nothing.
+    # Missing values do not count.
     assert watch(EarlyStopping("val_bleu", 1), [1.0] * 5) is None
 
 

@@ -1,4 +1,4 @@
-"""The warm-up schedule and the training budget."""
+"""Tests of the warm-up schedule and the training budget."""
 
 import sys
 
@@ -11,7 +11,7 @@ from t2t_keras.training.learning_rate_schedule import WarmupSchedule
 
 def test_schedule_matches_equation_3():
     schedule = WarmupSchedule(d_model=512, warmup_steps=4000)
-    # The peak: 512^-0.5 * 4000^-0.5. The paper's step 1 is the update after 0.
+    # The peak is 512^-0.5 * 4000^-0.5. Step 0 here is the paper's step 1.
     assert float(schedule(3999)) == pytest.approx(6.98771e-4, rel=1e-5)
     assert float(schedule(0)) == pytest.approx(512**-0.5 * 4000**-1.5, rel=1e-5)
     assert float(schedule(1999)) == pytest.approx(6.98771e-4 / 2, rel=1e-5)

@@ -1,4 +1,4 @@
-"""Label-smoothed cross entropy and metrics against explicit distributions."""
+"""Tests of losses and metrics against explicit target distributions."""
 
 import math
 import sys
@@ -13,7 +13,7 @@ from t2t_keras.training.metrics import token_metrics, token_sums
 
 
 def smoothed_by_hand(labels, logits, smoothing):
-    """Builds the smoothed target, which the library never does."""
+    """Returns the smoothed target distribution, which the library never builds."""
     logits = np.asarray(logits, np.float64)
     log_p = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     vocab = logits.shape[1]
@@ -99,7 +99,7 @@ def fused_losses(labels, states, table, smoothing):
 
 
 def low_precision_gradients(function, dtype, bias):
-    """Returns the gradients of 500 confident tokens, states and a bias included."""
+    """Returns the gradients of states, matrix and bias for 500 confident tokens."""
     rng = np.random.default_rng(4)
     table = rng.normal(size=(200, 32)).astype(np.float32) * 32**-0.5
     labels = rng.integers(0, 200, 500)
@@ -155,7 +155,7 @@ def test_low_precision_accumulates_repeated_tokens():
 
 
 def relative_gradient_errors(function, labels, states, table, smoothing, dtype):
-    """Compares the gradients of states and table with those in float64."""
+    """Compares the gradients of states and matrix with those in float64."""
     states, table = (
         tf.cast(tf.cast(x, dtype), tf.float32).numpy() for x in (states, table)
     )
@@ -189,7 +189,7 @@ def test_fused_gradient_is_as_accurate_as_unfused_in_low_precision(dtype, smooth
         logits = tf.matmul(states, tf.cast(table, states.dtype), transpose_b=True)
         return token_losses(labels, logits, smoothing)
 
-    # From an untrained model to one that gives the right token 0.9999.
+    # From an untrained model to a probability of 0.9999 for the reference token.
     for confidence in (0, 8, 12, 16):
         states = rng.normal(size=(256, 128)) * 0.5 + table[labels] * confidence
         data = labels, states, table, smoothing, dtype

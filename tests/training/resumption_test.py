@@ -1,4 +1,4 @@
-"""The checkpoint to resume from after kills, lost files and damage."""
+"""Tests of the choice of a checkpoint after kills, lost files and damage."""
 
 import errno
 import itertools
@@ -17,9 +17,9 @@ class Run:
     """A training whose weights and state are one number, the step.
 
     Args:
-        directory: Where its checkpoints lie.
-        offset: Added to the weights, to tell one run's from another's.
-        **arguments: Those of `CheckpointStore`.
+        directory: Directory of the checkpoints.
+        offset: Number added to the weights, to distinguish runs.
+        **arguments: Arguments of `CheckpointStore`.
     """
 
     def __init__(self, directory, offset=0.0, **arguments):
@@ -34,7 +34,7 @@ class Run:
         self.store.save(step, self.weights, self.state, {"step": step}, metrics)
 
     def resume(self):
-        """Resumes as a new process does; returns the step and the reports."""
+        """Resumes like a new process. Returns the step and the reported lines."""
         lines = []
         self.store.remove_unfinished_files()
         step = self.store.newest_resumable(lines.append)
@@ -55,16 +55,16 @@ def damage(*paths):
         path.write_bytes(path.read_bytes()[:-30])
 
 
-def refused(run, message):
-    """Checks that a run is refused repeatedly, and returns the message."""
-    said = []
+def assert_refused(run, message):
+    """Asserts that resuming fails repeatedly, and returns the message."""
+    messages = []
     for _ in range(3):
         with pytest.raises(ValueError, match=message) as raised:
             run.resume()
-        said.append(str(raised.value))
-    assert said[0] == said[1] == said[2]
-    assert f"To start over here, remove {run.store.directory}." in said[0]
-    return said[0]
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1] == messages[2]
+    assert f"To start over here, remove {run.store.directory}." in messages[0]
+    return messages[0]
 
 
 @pytest.mark.parametrize("parts", [["weights"], ["state"], ["weights", "state"]])
@@ -73,9 +73,9 @@ def test_resume_is_refused_while_all_checkpoints_are_damaged(tmp_path, parts):
     for step in (1, 2):
         run.save(step)
         damage(*(tmp_path / f"{part}-{step:08d}.npz" for part in parts))
-    message = refused(run, r"All checkpoints in .* are damaged \(\*\.damaged\)")
+    message = assert_refused(run, r"All checkpoints in .* are damaged \(\*\.damaged\)")
     assert len(list(tmp_path.glob("*.damaged"))) == 2 * len(parts)
-    # Weights that are whole stay in use, and the message says what for.
+    # Undamaged weights keep their names, and the message says how to use them.
     assert run.store.steps() == ([1, 2] if parts == ["state"] else [])
     assert ("weights of step 2, pass --init_from=" in message) == (parts == ["state"])
     for path in tmp_path.iterdir():
@@ -94,7 +94,7 @@ def test_old_damaged_files_do_not_prevent_resuming(tmp_path):
     assert {"state-00000003.damaged", "weights-00000003.damaged"} < {*files(tmp_path)}
     assert run.resume() == (2, [])
     damage(run.store.weights_path(2), run.store.state_path(1))
-    refused(run, "All checkpoints in .* are damaged")
+    assert_refused(run, "All checkpoints in .* are damaged")
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -103,11 +103,13 @@ def test_weights_without_state_are_refused_and_left_unchanged(tmp_path, older):
     for step in (7, 9):
         run.save(step)
         run.store.state_path(step).unlink()
-    if older:  # A state without its weights is none.
+    if older:  # A state without weights cannot be resumed from either.
         run.save(5)
         run.store.weights_path(5).unlink()
     before = files(tmp_path)
-    message = refused(run, r"There are weights in .*, but no state \(state-\*\.npz\)")
+    message = assert_refused(
+        run, r"There are weights in .*, but no state \(state-\*\.npz\)"
+    )
     assert (
         f"weights of step 9, pass --init_from={tmp_path.parent} and another --model_dir"
         in message
@@ -126,15 +128,15 @@ def test_newer_weights_without_state_are_renamed(tmp_path):
     assert step == 2
     assert len(lines) == 1
     assert "weights-00000009.npz has no state" in lines[0]
-    aside = [f"weights-0000000{step}.stateless" for step in (8, 9)]
-    # Neither the latest, nor the best, nor part of an average.
+    renamed = [f"weights-0000000{step}.stateless" for step in (8, 9)]
+    # Renamed weights are neither the latest nor the best, and are not averaged.
     assert run.store.steps() == [1, 2]
     for step in (3, 4, 8, 9, 10):
         run.save(step, val_nll=2.5 / step)
         assert run.resume() == (step, [])
         assert run.store.steps() == [step]
-    assert [name for name in files(tmp_path) if name.endswith("less")] == aside
-    load_arrays(tmp_path / aside[1])
+    assert [name for name in files(tmp_path) if name.endswith("less")] == renamed
+    load_arrays(tmp_path / renamed[1])
 
 
 def test_states_are_kept_only_with_their_weights(tmp_path):
@@ -156,20 +158,20 @@ def test_states_are_kept_only_with_their_weights(tmp_path):
 
 
 class Killed(BaseException):
-    """Simulates a kill: the code under test cannot catch it."""
+    """A simulated kill, which the code under test cannot catch."""
 
 
 def killed_at(monkeypatch, number, action):
     """Runs an action that is killed before its n-th file operation.
 
     Returns:
-        Whether it was: it may have fewer operations.
+        Whether it was killed; False if it has fewer operations.
     """
     counter = itertools.count()
 
-    def dying(operation):
+    def until_killed(operation):
         def operate(*arguments, **keywords):
-            # What is dead does nothing any more.
+            # Operations of cleanup code must not run either.
             if next(counter) >= number:
                 raise Killed
             return operation(*arguments, **keywords)
@@ -177,9 +179,9 @@ def killed_at(monkeypatch, number, action):
         return operate
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", dying(os.replace))
+        patch.setattr(os, "replace", until_killed(os.replace))
         for name in ("unlink", "rename"):
-            patch.setattr(Path, name, dying(getattr(Path, name)))
+            patch.setattr(Path, name, until_killed(getattr(Path, name)))
         try:
             action()
         except Killed:
@@ -206,19 +208,19 @@ def test_failed_save_keeps_earlier_checkpoints(tmp_path, monkeypatch):
 
 
 def fresh(run):
-    """No checkpoint yet."""
+    """Prepares a run without checkpoints."""
     return {None}, lambda: run.save(4)
 
 
 def growing(run):
-    """A new checkpoint removes the oldest one."""
+    """Prepares a save that removes the oldest checkpoint."""
     for step in (1, 2, 3):
         run.save(step, val_nll=9.0 - step)
     return {3}, lambda: run.save(4, val_nll=1.0)
 
 
 def overwriting(run):
-    """Weights of another run already have the name of the new ones."""
+    """Prepares a save over weights of another run."""
     run.save(2)
     other = Run(run.store.directory, offset=0.5)
     other.save(4)
@@ -227,14 +229,14 @@ def overwriting(run):
 
 
 def repeating(run):
-    """One step is saved twice."""
+    """Prepares a second save of the same step."""
     run.save(2)
     run.save(4)
     return {2, 4}, lambda: run.save(4)
 
 
-def putting_aside(run):
-    """The newest two are damaged."""
+def renaming(run):
+    """Prepares resuming from a run whose newest two checkpoints are damaged."""
     for step in (2, 3, 4):
         run.save(step)
     damage(run.store.state_path(3), run.store.weights_path(4))
@@ -264,7 +266,7 @@ def test_kill_while_damaged_checkpoints_are_renamed_changes_nothing(
 ):
     for number in itertools.count():
         run = Run(tmp_path / str(number))
-        before, action = putting_aside(run)
+        before, action = renaming(run)
         was_killed = killed_at(monkeypatch, number, action)
         assert {run.resume()[0]} == before
         assert run.resume() == (2, [])

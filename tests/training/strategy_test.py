@@ -1,4 +1,4 @@
-"""Results do not depend on the number of replicas, workers and accumulated parts."""
+"""Tests that replicas, workers and gradient accumulation do not change results."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ def train(*runs):
     """Runs tests/worker.py in several cooperating processes.
 
     Returns:
-        Of each its logs, its figures of held-back data and its weights.
+        For each process, the logs with the metrics of held-out data, and the weights.
     """
     with tempfile.TemporaryDirectory() as directory:
         processes = [
@@ -55,7 +55,7 @@ def alone():
 def assert_same(one, other, atol=1e-9):
     for a, b in zip(one[0]["logs"], other[0]["logs"], strict=True):
         assert a["loss"] == pytest.approx(b["loss"], abs=atol)
-        # The schedule, the order of the data and the count of tokens are the same.
+        # The schedule, the order of the data and the token counts are equal.
         for name in ("learning_rate", "tokens"):
             assert a[name] == b[name]
     for name in ("nll", "loss", "accuracy", "tokens"):
@@ -68,10 +68,10 @@ def assert_same(one, other, atol=1e-9):
 def test_replicas_and_accumulation_do_not_change_results(alone, devices, accumulate):
     (result,) = train({"devices": devices, "accumulate": accumulate})
     assert_same(alone, result)
-    # The steps reach into the second epoch.
+    # The steps extend into the second epoch.
     order = BatchOrder(worker.BATCHING, worker.EXAMPLES.lengths)
     assert order.size(0) < worker.STEPS
-    # Where replicas do not fill the cores, TensorFlow decides: 0.
+    # 0 lets TensorFlow choose, if there are fewer replicas than cores.
     assert result[0]["threads"] == (1 if 1 < devices >= usable_cores() else 0)
 
 
@@ -96,14 +96,14 @@ def test_float32_results_differ_only_by_rounding(capsys):
         for a, b in zip(one[0]["logs"], other[0]["logs"], strict=True):
             assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
     pairs = zip(one[1], mirrored[1], strict=True)
-    greatest = max(np.abs(a - b).max() for a, b in pairs)
+    largest = max(np.abs(a - b).max() for a, b in pairs)
     with capsys.disabled():
-        print(f" [float32, 8 replicas, 20 steps: weights within {greatest:.1e}]")
-    # Adam divides by the root of tiny second moments.
-    assert greatest < 1e-2
+        print(f" [float32, 8 replicas, 20 steps: weights within {largest:.1e}]")
+    # Adam amplifies rounding: it divides by the root of tiny second moments.
+    assert largest < 1e-2
 
 
-# In this process, two replicas at most: a strategy's groups cannot change size.
+# At most two replicas in this process, whose number of logical devices is fixed.
 
 
 def test_each_replica_draws_its_own_dropout_masks():
@@ -113,7 +113,7 @@ def test_each_replica_draws_its_own_dropout_masks():
     masks = strategy.run(lambda: layer(tf.ones([1, 4, 64]), training=True))
     first, second = (x.numpy() for x in strategy.experimental_local_results(masks))
     assert (first != second).mean() > 0.3
-    # And others in the next call.
+    # The next call draws other masks.
     masks = strategy.run(lambda: layer(tf.ones([1, 4, 64]), training=True))
     third, _ = (x.numpy() for x in strategy.experimental_local_results(masks))
     assert (first != third).mean() > 0.3
@@ -150,7 +150,7 @@ def test_precisions_and_xla_work_on_workers(dtype, jit):
     logs = first[0]["logs"]
     assert not any(entry["skipped"] for entry in logs)
     assert logs[-1]["loss"] < logs[0]["loss"]
-    # Masks differ from worker to worker; weights may not.
+    # Workers draw different masks, but their weights stay equal.
     for a, b in zip(first[1], second[1], strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -163,7 +163,7 @@ def test_auto_strategy_matches_devices_and_workers():
 
 
 def test_gpu_invisible_to_tensorflow_is_detected(tmp_path, monkeypatch):
-    # No machine that runs this has a GPU in use; its driver's file can be stood in for.
+    # A file replaces the device file of a GPU.
     driver = tmp_path / "nvidia0"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert not has_undetected_gpu(str(driver))

@@ -1,4 +1,4 @@
-"""The training loop: normalization, accumulation, determinism, callbacks, resume."""
+"""Tests of the training step and loop: gradients, callbacks, resuming."""
 
 import functools
 import sys
@@ -79,7 +79,7 @@ def test_r_drop_loss_is_half_of_equation_4():
     shifted = np.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=1)
     twice = {"source": source, "target": shifted}
     twice = {name: np.concatenate([ids, ids]) for name, ids in twice.items()}
-    # Masks are drawn from the number of the call: these are the same ones.
+    # Masks depend on the number of the call, so these are the same ones.
     p, q = np.split(tf.nn.softmax(reference(twice, training=True)).numpy(), 2)
     assert not np.allclose(p, q)
     rows, columns = np.nonzero(target)
@@ -106,7 +106,7 @@ def test_clipping_bounds_global_gradient_norm():
     trainer = trainer_of(clip_norm=0.01)
     (logs,) = run(trainer, 1)
     assert logs["gradient_norm"] > 0.01
-    # After one step the first moment is a tenth of the gradient.
+    # After one step, the first moment is 0.1 times the gradient.
     moments = [m.numpy() for m in trainer.optimizer._momentums]
     length = np.sqrt(sum((m**2).sum() for m in moments)) / 0.1
     assert length == pytest.approx(0.01, rel=1e-3)
@@ -173,7 +173,7 @@ def test_float16_halves_its_scale_on_overflow_and_trains():
     last = [trainer.train_step(iterator)[0] for _ in range(25)][-1]
     assert np.isfinite(last["gradient_norm"])
     assert last["loss"] < first["loss"]
-    # The norm reported is that of the true gradient, whatever the scale.
+    # The reported norm is that of the unscaled gradient.
     exact = run(trainer_of(), 1)[0]
     assert first["gradient_norm"] == pytest.approx(exact["gradient_norm"], rel=0.05)
 
@@ -265,7 +265,7 @@ def test_interrupt_ends_after_current_step_without_validation():
     assert not fit(trainer, [recorder], 10, stop=6)
     assert trainer.step == 6
     assert recorder.epochs == [(0, 2.5)]
-    # A validation that is due is not lost.
+    # A validation that is due still takes place.
     recorder, trainer = Recorder(), trainer_of()
     assert not fit(trainer, [recorder], 10, stop=8)
     assert trainer.step == 8
@@ -278,7 +278,7 @@ def test_early_stopping_resumes_its_count():
     fit(trainer, [first], 4)
     assert first.state() == {"best": 2.5, "wait": 0, "metric": "val_nll"}
     second.restore(first.state())
-    # One validation in each process is enough.
+    # One validation per process suffices.
     fit(trainer, [second], 1000)
     assert trainer.step == 8
 
@@ -296,7 +296,7 @@ def test_resumed_run_has_same_losses_as_uninterrupted_run(tmp_path):
             position = ORDER.after(position)
         return {"next": position}
 
-    # Names its files by the epoch.
+    # ModelCheckpoint names its files by the epoch.
     keras_own = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5")
     fit(trainer, [first, keras_own, SaveCheckpoint(store, trainer, place)], 8)
 
@@ -308,7 +308,7 @@ def test_resumed_run_has_same_losses_as_uninterrupted_run(tmp_path):
     assert first.epochs + second.epochs == whole.epochs
     files = sorted(path.name for path in tmp_path.glob("*.h5"))
     assert files == [f"{epoch}.weights.h5" for epoch in (1, 2, 3, 4)]
-    # Validations are kept with the weights that reached them.
+    # Metrics are saved with the weights that were validated.
     assert store.metrics(8) == {"val_nll": 2.5, "val_bleu": 30.0}
 
 
@@ -316,11 +316,11 @@ def test_checkpoint_keeps_metrics_when_its_step_is_saved_again(tmp_path):
     store, recorder, trainer = CheckpointStore(tmp_path), Recorder(), trainer_of()
     saving = SaveCheckpoint(store, trainer, dict)
     figures = {"val_nll": 2.5, "val_bleu": 30.0}
-    # An interrupt at the step of a validation.
+    # The run is interrupted at the step of a validation.
     assert not fit(trainer, [recorder, saving], 100, stop=4)
     saving.save()
     assert store.metrics(4) == figures
-    # Resumed, and interrupted while updates are skipped: the step is unchanged.
+    # The resumed run is interrupted while updates are skipped: same step.
     cure = poison(trainer)
     assert not fit(trainer, [recorder, saving], 100, stop=5)
     saving.save()
@@ -386,7 +386,7 @@ def test_tensorboard_writes_scalars_texts_and_images(tmp_path):
     width, height, png = tf.make_ndarray(event.tensor_proto)
     assert (width, height) == (b"192", b"96")
     picture = tf.io.decode_png(png).numpy()[..., 0]
-    # Two rows of heads; the diagonal is dark, what is not attended to is light.
+    # Two rows of heads. The diagonal is dark, and weights of 0 are light.
     assert picture[0, 0] == picture[30, 30] == picture[48, 0] == 0
     assert picture[0, 30] == 255
     assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))

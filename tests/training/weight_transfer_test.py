@@ -1,4 +1,4 @@
-"""Warm start: weights of another model, with embeddings matched by token."""
+"""Tests of initializing a model with weights of another one."""
 
 import sys
 
