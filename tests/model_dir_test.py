@@ -64,7 +64,9 @@ def save(model_dir, config, step, value):
 
 def test_translator_from_model_directory_saves_a_preset(model_dir, config, tmp_path):
     save(model_dir, config, 5, 0.5)
-    with pytest.raises(UserError, match=r"model is a model directory.*save_to_preset"):
+    with pytest.raises(
+        UserError, match=r"must not be a model directory.*save_to_preset"
+    ):
         Translator.from_preset(model_dir.path)
     opened = model_dir.translator()
     opened.save_to_preset(tmp_path / "preset")
