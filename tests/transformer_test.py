@@ -163,6 +163,7 @@ def test_save_and_load_keep_the_outputs(tmp_path):
         {},
         {"share_embeddings": False, "position": "learned", "dtype": "mixed_bfloat16"},
         {"decoder_autoregression": "ssru"},
+        {"tie_output": False, "logits_bias": True, "position": "sinusoidal_marian"},
     ],
 )
 def test_keras_export_of_an_uncalled_model_gives_the_same_logits(arguments, tmp_path):
@@ -195,6 +196,12 @@ def test_summary_shows_the_output_shape_of_every_layer():
         assert len(rows) == 6 + (1 if share else 2) + 4
         assert all("(None, None, 16)" in row for row in rows)
         assert "?" not in "".join(lines)
+    model = Transformer(source_vocab_size=12, **SMALL, logits_bias=True)
+    lines = []
+    model.summary(line_length=100, print_fn=lines.append)
+    text = "\n".join(lines)
+    assert "(None, None, 12)" in text
+    assert "?" not in text
 
 
 def test_compute_output_shape_and_symbolic_calls_give_the_shapes():

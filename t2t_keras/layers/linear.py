@@ -34,6 +34,11 @@ def frozen_weights(frozen: bool = True) -> Iterator[None]:
         _FROZEN.reset(token)
 
 
+def fuses_bias() -> bool:
+    """Returns whether layers that are created now fuse products and biases."""
+    return _FROZEN.get()
+
+
 def project(
     x: tf.Tensor,
     kernel: tf.Tensor,
@@ -101,7 +106,7 @@ class Linear(keras.layers.Layer):
         self.units = units
         self.use_bias = use_bias
         self.seed = seed
-        self._fuse_bias = _FROZEN.get()
+        self._fuse_bias = fuses_bias()
 
     def build(self, input_shape: Any) -> None:
         """Creates W, `[units, inputs]`, and b, `[units]`."""

@@ -18,10 +18,13 @@ class OutputProjection(NamedTuple):
         matrix: W, `[vocab_size, d_model]` float in the dtype of the variable. With
             shared embeddings, it is `SharedEmbedding.matrix()`.
         bias: b, `[vocab_size]` float in the dtype of the variable. Default: no bias.
+        fuse_bias: Whether TensorFlow may fuse the product and the bias in `logits` (see
+            `linear.frozen_weights`). Default False.
     """
 
     matrix: tf.Tensor
     bias: tf.Tensor | None = None
+    fuse_bias: bool = False
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Computes the logits in the dtype of the states.
@@ -33,7 +36,8 @@ class OutputProjection(NamedTuple):
             `[batch, ..., vocab_size]`.
         """
         bias = None if self.bias is None else tf.cast(self.bias, states.dtype)
-        return project(states, tf.cast(self.matrix, states.dtype), bias)
+        matrix = tf.cast(self.matrix, states.dtype)
+        return project(states, matrix, bias, self.fuse_bias)
 
     def token_losses(
         self, labels: tf.Tensor, states: tf.Tensor, label_smoothing: float

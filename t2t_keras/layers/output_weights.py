@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers import initializers
+from t2t_keras.layers.linear import fuses_bias
 from t2t_keras.layers.output_projection import OutputProjection
 from t2t_keras.layers.shapes import check_shape, require_shape
 
@@ -54,6 +55,7 @@ class OutputWeights(keras.layers.Layer):
         self.use_matrix = use_matrix
         self.use_bias = use_bias
         self.seed = seed
+        self._fuse_bias = fuses_bias()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the weights."""
@@ -103,6 +105,7 @@ class OutputWeights(keras.layers.Layer):
         return OutputProjection(
             _tensor(self.kernel) if tied_matrix is None else tied_matrix,
             None if self.bias is None else _tensor(self.bias),
+            self._fuse_bias,
         )
 
     def call(self, x: tf.Tensor, tied_matrix: tf.Tensor | None = None) -> tf.Tensor:

@@ -9,6 +9,7 @@ import exported
 import huggingface_hub
 import kagglehub
 import keras_hub
+import numpy as np
 import pytest
 import tensorflow as tf
 from huggingface_hub.errors import RemoteEntryNotFoundError, RepositoryNotFoundError
@@ -85,7 +86,15 @@ def test_preset_contains_only_the_documented_files(preset):
 
 
 def test_separate_vocabularies_dtype_and_options_are_restored(tmp_path):
-    model, shared = exported.toy(share_embeddings=False, dtype="mixed_bfloat16")
+    model, shared = exported.toy(
+        share_embeddings=False,
+        tie_output=False,
+        logits_bias=True,
+        activation="quick_gelu",
+        position="sinusoidal_concat",
+        dtype="mixed_bfloat16",
+    )
+    model.output_weights.bias.assign(np.linspace(-1, 1, shared.target.vocab_size))
     source, target = (
         shared.source.with_normalization(name) for name in ("identity", "nmt_nfkc")
     )

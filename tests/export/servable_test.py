@@ -1,5 +1,6 @@
 """Exports give the same results as Python, also in a process without this project."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -14,10 +15,12 @@ import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
 
 from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.export.servable import TranslationServable
 from t2t_keras.export.version_dirs import new_version, versions_of
 from t2t_keras.export.warmup import read_warmup
 from t2t_keras.server.saved_model import SavedModel
+from t2t_keras.special_tokens import UNK_ID
 
 SENTENCES = [*exported.LINES[:7], "", " \t", "dog " * 30, "\ufeffno\ufffd", "a\x00the"]
 
@@ -235,15 +238,30 @@ def test_weights_too_large_for_float16_are_rejected(tmp_path):
 
 
 def test_ensemble_is_exported_as_one_model(toy, tmp_path):
-    other, tokenizers = exported.toy(seed=3)
-    TranslationServable([toy[0], other], tokenizers, exported.OPTIONS).save(
-        tmp_path / "1"
+    other, tokenizers = exported.toy(
+        seed=3,
+        tie_output=False,
+        logits_bias=True,
+        activation="quick_gelu",
+        position="sinusoidal_marian",
     )
+    bias = np.random.default_rng(3).normal(size=tokenizers.target.vocab_size)
+    bias[UNK_ID] = 20
+    other.output_weights.bias.assign(bias)
+    options = dataclasses.replace(
+        exported.OPTIONS, disable_unk=True, length_penalty_beta=0.0
+    )
+    models = [toy[0], other]
+    TranslationServable(models, tokenizers, options).save(tmp_path / "1")
     model = SavedModel(tmp_path / "1")
     found = ask(model, "serving_default", text=strings(exported.LINES[:6]))
     model.close()
-    ensemble = exported.translator([toy[0], other], tokenizers)
+    ensemble = Translator(models, tokenizers, options, max_input_tokens=20)
     expected = ensemble.translate(exported.LINES[:6])
+    assert found["translation"].tolist() == [
+        best.text.encode() for best, *_ in expected
+    ]
+    assert not any("\u2047" in best.text for best, *_ in expected)
     np.testing.assert_allclose(
         found["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
     )

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import OutputWeights, Transformer
+from t2t_keras.layers.linear import frozen_weights
 from t2t_keras.training.losses import token_losses
 
 SIZES = {"num_layers": 1, "d_model": 8, "d_ff": 16, "num_heads": 2}
@@ -131,6 +132,21 @@ def test_a_bias_is_added_to_the_logits_of_a_tied_matrix():
     logits = layer(tf.constant([[[1.0, 2.0, 3.0]]]), tied_matrix=matrix)
     np.testing.assert_allclose(logits, [[[11.0, 26.0]]])
     assert [v.path for v in layer.variables] == [f"{layer.name}/bias"]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_frozen_weights_fuse_the_bias_of_the_logits(frozen):
+    with frozen_weights(frozen):
+        layer = OutputWeights(5, 4)
+    layer.build((None, None, 4))
+    layer.bias.assign(np.arange(5))
+    states = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    logits = tf.function(lambda x: layer.output_projection().logits(x))
+    logits = logits.get_concrete_function(tf.TensorSpec([None, 3, 4]))
+    expected = states @ layer.kernel.numpy().T + np.arange(5)
+    np.testing.assert_allclose(logits(tf.constant(states)), expected, atol=1e-5)
+    (added,) = (op for op in logits.graph.get_operations() if op.type == "BiasAdd")
+    assert added.inputs[0].op.type == ("MatMul" if frozen else "Reshape")
 
 
 if __name__ == "__main__":
