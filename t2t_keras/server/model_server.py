@@ -60,57 +60,71 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
-    rest_socket = listen(options.host, options.rest_api_port)
     health = HealthService()
     inference = ExampleInference(predictor, options.checks_method_names)
+    rest_socket = listen(options.host, options.rest_api_port)
     rpc = _grpc_services(predictor, inference, options, health)
     loaded: asyncio.Future[Any] = asyncio.wrap_future(registry.start())
     # Failures to load a model are logged and do not stop the server.
     loaded.add_done_callback(lambda _: loaded.cancelled() or loaded.exception())
-    # As in TensorFlow Serving, ports open after the first attempt to load all models.
-    await asyncio.wait([loaded, stopped], return_when=asyncio.FIRST_COMPLETED)
-    watching = asyncio.create_task(_update_health(registry, health))
     http: HttpServer | None = None
     serving: asyncio.Task[None] | None = None
-    if rpc and not stop.is_set():
-        await rpc.start()
-    if rest_socket and not stop.is_set():
-        http = _http_server(predictor, inference, options)
-        serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
-        while not http.started and not serving.done():
-            await asyncio.sleep(0.01)
-        if serving.done():
-            raise UserError(
-                f"Cannot listen on {options.host}:{options.rest_api_port}: "
-                f"{serving.exception() or 'another server uses the port'}"
-            )
-    scheme = "https" if options.tls_key else "http"
-    if options.port and not stop.is_set():
-        report(f"gRPC: {options.host}:{options.port}")
-    if options.grpc_socket_path and not stop.is_set():
-        report(f"gRPC: unix:{options.grpc_socket_path}")
-    if options.rest_api_port and not stop.is_set():
-        report(f"REST and page: {scheme}://{options.host}:{options.rest_api_port}/")
-
-    await stopped
-    report("Stopping: finishing the received requests ...")
-    until = loop.time() + options.grace
-    watching.cancel()
-    health.set(False)
-    ends: list[Any] = []
-    if rpc:
-        ends.append(rpc.stop(options.grace))
-    if http and serving:
-        http.should_exit = True
-        ends.append(serving)
-    await asyncio.gather(*ends)
-    seconds = min(max(until - loop.time(), _MIN_END_SECONDS), _MAX_END_SECONDS)
-    have_ended = await asyncio.to_thread(registry.stop, seconds)
-    # Closing waits for running batches; a daemon thread does not delay the exit.
-    closing = threading.Thread(target=batcher.close, daemon=True)
-    closing.start()
-    await asyncio.to_thread(closing.join, seconds)
+    watching: asyncio.Task[None] | None = None
+    grace = 0.0
+    try:
+        # As in TensorFlow Serving, ports open after the first attempt to load all
+        # models.
+        await asyncio.wait([loaded, stopped], return_when=asyncio.FIRST_COMPLETED)
+        watching = asyncio.create_task(_update_health(registry, health))
+        if rpc and not stop.is_set():
+            await rpc.start()
+        if rest_socket and not stop.is_set():
+            http = _http_server(predictor, inference, options)
+            serving = asyncio.create_task(http.serve(sockets=[rest_socket]))
+            while not http.started and not serving.done():
+                await asyncio.sleep(0.01)
+            if serving.done():
+                raise UserError(
+                    f"Cannot listen on {options.host}:{options.rest_api_port}: "
+                    f"{serving.exception() or 'another server uses the port'}"
+                )
+        if not stop.is_set():
+            _report_addresses(options, report)
+        await stopped
+        report("Stopping: finishing the received requests ...")
+        grace = options.grace
+    finally:
+        # After an error, too: a gRPC server that is not stopped before the event loop
+        # is closed prints a traceback.
+        until = loop.time() + grace
+        stopped.cancel()
+        if watching:
+            watching.cancel()
+        health.set(False)
+        ends: list[Any] = []
+        if rpc:
+            ends.append(rpc.stop(grace))
+        if http and serving and not serving.done():
+            http.should_exit = True
+            ends.append(serving)
+        await asyncio.gather(*ends)
+        seconds = min(max(until - loop.time(), _MIN_END_SECONDS), _MAX_END_SECONDS)
+        have_ended = await asyncio.to_thread(registry.stop, seconds)
+        # Closing waits for running batches; a daemon thread does not delay the exit.
+        closing = threading.Thread(target=batcher.close, daemon=True)
+        closing.start()
+        await asyncio.to_thread(closing.join, seconds)
     return have_ended and not closing.is_alive()
+
+
+def _report_addresses(options: ServerOptions, report: Callable[[str], None]) -> None:
+    scheme = "https" if options.tls_key else "http"
+    if options.port:
+        report(f"gRPC: {options.host}:{options.port}")
+    if options.grpc_socket_path:
+        report(f"gRPC: unix:{options.grpc_socket_path}")
+    if options.rest_api_port:
+        report(f"REST and page: {scheme}://{options.host}:{options.rest_api_port}/")
 
 
 def _http_server(

@@ -67,6 +67,11 @@ class ServerOptions:
     def __post_init__(self) -> None:
         if not (self.port or self.rest_api_port or self.grpc_socket_path):
             raise UserError("port and rest_api_port are both 0: nothing to listen on.")
+        if self.port and self.port == self.rest_api_port:
+            raise UserError(
+                f"--port and --rest_api_port must differ. Received: {self.port} for "
+                "both."
+            )
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise UserError("tls_certificate and tls_key must be given together.")
         if self.tls_client_ca and not self.tls_key:

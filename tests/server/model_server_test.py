@@ -518,10 +518,35 @@ def test_invalid_flags_are_rejected(bases, certificate, tmp_path):
         ([f"--model_config_file={wrong}"], "nmae"),
         ([base, f"--tls_key={certificate / 'key.pem'}"], "must be given together"),
         ([base, "--port=0", "--rest_api_port=0"], "nothing to listen on"),
+        ([base, "--port=8765", "--rest_api_port=8765"], "must differ. Received: 8765"),
         ([base, "--max_memory_mb=9"], "--max_memory_mb must be at least"),
         ([base, f"--token_file={tmp_path / 'no'}"], "--token_file"),
     ):
         assert message in command.stage("serve", *arguments, status=2).stderr
+
+
+def test_rest_port_lost_while_loading_stops_the_started_grpc_server(bases):
+    ((port,), base) = command.free_ports(1), f"--model_base_path={bases / 'sums'}"
+    # Without the check of equal ports, REST fails to listen once gRPC has started.
+    code = """
+from t2t_keras.server.server_options import ServerOptions
+ServerOptions.__post_init__ = lambda self: None
+from t2t_keras.pipelines import serve
+serve.run()
+"""
+    process = subprocess.run(
+        [
+            *(sys.executable, "-c", code, "--model_name=sums", base),
+            *(f"--port={port}", f"--rest_api_port={port}"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=command.PATIENCE,
+    )
+    assert process.returncode == 2, process.stderr
+    assert f"Cannot listen on 127.0.0.1:{port}" in process.stderr.splitlines()[-1]
+    assert "Traceback" not in process.stderr
+    assert "Exception ignored" not in process.stderr
 
 
 if __name__ == "__main__":
