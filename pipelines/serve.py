@@ -217,7 +217,7 @@ def main() -> None:
     batcher = Batcher(
         **batching,
         max_batch_length=FLAGS.max_batch_length,
-        max_answer_bytes=FLAGS.max_response_bytes,
+        max_response_bytes=FLAGS.max_response_bytes,
         observe=metrics.observe_queue,
     )
     predictor = Predictor(

@@ -79,21 +79,21 @@ class GrpcClient(Client):
                 for name, tensor in response.outputs.items()
             }
         except (TypeError, ValueError, KeyError) as error:
-            said = f"a malformed tensor: {error}"
-            raise RequestError(self.server, INVALID_ANSWER, said) from error
+            message = f"a malformed tensor: {error}"
+            raise RequestError(self.server, INVALID_ANSWER, message) from error
 
     def _failure(self, error: grpc.RpcError, seconds: float) -> RequestError:
-        code, said = error.code().name, error.details() or "no reason given"
+        code, message = error.code().name, error.details() or "no reason given"
         is_connected = True
         if code in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
             is_connected = self._is_connected()
         if code == "DEADLINE_EXCEEDED" and not is_connected:
-            code, said = "UNAVAILABLE", f"no connection within {seconds:.3g} s"
-        elif code == "DEADLINE_EXCEEDED" and _OWN_DEADLINE in said:
-            said = f"no answer within {seconds:.3g} s"
+            code, message = "UNAVAILABLE", f"no connection within {seconds:.3g} s"
+        elif code == "DEADLINE_EXCEEDED" and _OWN_DEADLINE in message:
+            message = f"no answer within {seconds:.3g} s"
         elif not is_connected:
-            said = self._why_unreachable() or said
-        return RequestError(self.server, code, said, is_connected)
+            message = self._why_unreachable() or message
+        return RequestError(self.server, code, message, is_connected)
 
     def _why_unreachable(self) -> str | None:
         """Connects without gRPC to find the cause of a connection failure.

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 from t2t_keras.certificates import load_pair
-from t2t_keras.client.responses import RequestError, read_answer
+from t2t_keras.client.responses import RequestError, read_response
 from t2t_keras.decoding.translator import Translation, windows
 from t2t_keras.errors import UserError
 
@@ -184,7 +184,7 @@ class Client(abc.ABC):
         if not sentences:
             return []
         outputs = self._predict_with_retries(sentences)
-        return read_answer(self.server, outputs, len(sentences), self.n_best)
+        return read_response(self.server, outputs, len(sentences), self.n_best)
 
     def _predict_with_retries(self, sentences: list[str]) -> Mapping[str, Any]:
         """Sends a request until it succeeds, within the retries and the timeout."""

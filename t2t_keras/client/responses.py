@@ -60,7 +60,7 @@ class RequestError(RuntimeError):
     Args:
         server: Address of the server.
         code: Name of the gRPC status, for REST too; or `INVALID_ANSWER`.
-        said: Error message of the server or the connection.
+        message: Error message of the server or the connection.
         is_connected: Whether the message is the server's. Default True.
         retry_after: Seconds that the server asks to wait before a retry. Default
             unknown.
@@ -73,7 +73,7 @@ class RequestError(RuntimeError):
         self,
         server: str,
         code: str,
-        said: str,
+        message: str,
         is_connected: bool = True,
         retry_after: float | None = None,
     ) -> None:
@@ -82,17 +82,17 @@ class RequestError(RuntimeError):
             found = (
                 advice
                 for pattern, advice in _CONNECTION_ADVICE.items()
-                if re.search(pattern, said, re.IGNORECASE)
+                if re.search(pattern, message, re.IGNORECASE)
             )
             advice = next(found, _NO_SERVER)
-        super().__init__(f"{server}: {code}: {said.rstrip('.')}. {advice}".rstrip())
+        super().__init__(f"{server}: {code}: {message.rstrip('.')}. {advice}".rstrip())
         self.server = server
         self.code = code
-        self.said = said
+        self.message = message
         self.retry_after = retry_after
         self._is_connected = is_connected
         # Waiting does not fix a certificate.
-        is_tls = not is_connected and re.search(_TLS, said, re.IGNORECASE)
+        is_tls = not is_connected and re.search(_TLS, message, re.IGNORECASE)
         self.may_retry = code in ("UNAVAILABLE", "RESOURCE_EXHAUSTED") and not is_tls
 
     def at_deadline(self, attempts: int) -> "RequestError":
@@ -101,16 +101,16 @@ class RequestError(RuntimeError):
         Args:
             attempts: Number of attempts so far.
         """
-        said = (
+        message = (
             f"no time left for a retry after {counted(attempts, 'attempt')}; "
-            f"last error: {self.said}"
+            f"last error: {self.message}"
         )
         # A server that was never reached is not slow.
         code = "DEADLINE_EXCEEDED" if self._is_connected else self.code
-        return RequestError(self.server, code, said, self._is_connected)
+        return RequestError(self.server, code, message, self._is_connected)
 
 
-def read_answer(
+def read_response(
     server: str, outputs: Mapping[str, Any], number: int, n_best: bool
 ) -> list[list[Translation]]:
     """Converts the outputs of a signature to translations.
@@ -133,18 +133,18 @@ def read_answer(
         scores = np.asarray(outputs[names[1]], np.float32)
         states = np.asarray(outputs["status"], object)
     except (KeyError, TypeError, ValueError) as error:
-        said = f"the outputs are {sorted(outputs)}: {error!r}"
-        raise RequestError(server, INVALID_ANSWER, said) from error
+        message = f"the outputs are {sorted(outputs)}: {error!r}"
+        raise RequestError(server, INVALID_ANSWER, message) from error
     # [batch], or [batch, n_best]
     rank = 2 if n_best else 1
     is_right = texts.shape == scores.shape and states.shape == (number,)
     if not is_right or texts.ndim != rank or len(texts) != number:
-        said = (
+        message = (
             f"the outputs for {counted(number, 'sentence')} have the shapes "
             f"{names[0]} {list(texts.shape)}, {names[1]} {list(scores.shape)} and "
             f"status {list(states.shape)}"
         )
-        raise RequestError(server, INVALID_ANSWER, said)
+        raise RequestError(server, INVALID_ANSWER, message)
     found = []
     for row, row_scores, state in zip(
         # [batch, hypotheses]

@@ -91,11 +91,11 @@ class RestClient(Client):
                 self.server, "DEADLINE_EXCEEDED", f"no answer within {seconds:.3g} s"
             ) from None
         except ConnectTimeoutError as error:
-            said = f"no connection within {seconds:.3g} s"
+            message = f"no connection within {seconds:.3g} s"
             # urllib3 counts a refused connection among the connection timeouts.
             if isinstance(error, NewConnectionError):
-                said = str(error)
-            raise RequestError(self.server, "UNAVAILABLE", said, False) from None
+                message = str(error)
+            raise RequestError(self.server, "UNAVAILABLE", message, False) from None
         except HTTPError as error:
             raise RequestError(self.server, "UNAVAILABLE", str(error), False) from None
         return self._outputs(response)
@@ -108,15 +108,15 @@ class RestClient(Client):
             answer = None
         is_object = isinstance(answer, dict)
         if response.status != 200:
-            said = answer.get("error") if is_object else None
+            message = answer.get("error") if is_object else None
             code = _CODES.get(response.status, "UNKNOWN")
-            said = f"HTTP {response.status}: {said or text.strip()[:_MAX_SHOWN]}"
+            message = f"HTTP {response.status}: {message or text.strip()[:_MAX_SHOWN]}"
             raise RequestError(
-                self.server, code, said, retry_after=_retry_after(response)
+                self.server, code, message, retry_after=_retry_after(response)
             )
         if not is_object or not isinstance(answer.get("outputs"), dict):
-            said = f"no outputs by name in {text[:_MAX_SHOWN]!r}"
-            raise RequestError(self.server, INVALID_ANSWER, said)
+            message = f"no outputs by name in {text[:_MAX_SHOWN]!r}"
+            raise RequestError(self.server, INVALID_ANSWER, message)
         return answer["outputs"]
 
     def close(self) -> None:

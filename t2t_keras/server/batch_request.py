@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_keras.server.saved_model import Arrays, bytes_of
-from t2t_keras.server.serving_errors import too_large_answer
+from t2t_keras.server.serving_errors import too_large_response
 
 
 class Rows(NamedTuple):
@@ -56,7 +56,7 @@ class BatchRequest:
         rows: Properties of the rows; None if the request must not share a batch.
         deadline: Time after which nobody waits for the result, on the clock of
             `time.monotonic`.
-        max_answer_bytes: Maximum size of the outputs in bytes.
+        max_response_bytes: Maximum size of the outputs in bytes.
 
     Attributes:
         future: Future outputs. It can be cancelled until they are complete.
@@ -71,7 +71,7 @@ class BatchRequest:
         inputs: Arrays,
         rows: Rows | None = None,
         deadline: float = math.inf,
-        max_answer_bytes: int | None = None,
+        max_response_bytes: int | None = None,
     ) -> None:
         self.future: Future[Arrays] = Future()
         self.enqueued = time.monotonic()
@@ -86,7 +86,7 @@ class BatchRequest:
         self.rows = self.left = max(len(lengths), 1)
         self._inputs = inputs
         self._padding = rows.padding if rows is not None else None
-        self._max_answer_bytes = max_answer_bytes
+        self._max_response_bytes = max_response_bytes
         self._bytes = 0
         self._answered: list[tuple[np.ndarray, Arrays]] = []
         self._lock = threading.Lock()
@@ -136,8 +136,11 @@ class BatchRequest:
             self._bytes += size
             self._answered.append((part.rows, outputs))
             missing = self.rows - sum(len(rows) for rows, _ in self._answered)
-        if self._max_answer_bytes is not None and self._bytes > self._max_answer_bytes:
-            self.fail(too_large_answer(self._max_answer_bytes))
+        if (
+            self._max_response_bytes is not None
+            and self._bytes > self._max_response_bytes
+        ):
+            self.fail(too_large_response(self._max_response_bytes))
         elif not missing:
             outputs = _merge(self._answered, self.rows, self._padding or {})
             if self._copies is not None:

@@ -9,7 +9,8 @@ import numpy as np
 from tensorflow.core.example import example_pb2, feature_pb2
 from tensorflow_serving.apis import classification_pb2, input_pb2
 
-from t2t_keras.server.json_tensors import is_binary, kind_of, read_object
+from t2t_keras.server.json_body import kind_of, read_object
+from t2t_keras.server.json_tensors import is_binary
 from t2t_keras.server.serving_errors import invalid
 from t2t_keras.server.tf_examples import Result
 

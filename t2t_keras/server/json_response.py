@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.server.json_tensors import COLUMN, ROW
+from t2t_keras.server.json_body import COLUMN, ROW
 from t2t_keras.server.saved_model import Arrays
-from t2t_keras.server.serving_errors import invalid, too_large_answer
+from t2t_keras.server.serving_errors import invalid, too_large_response
 
 _BYTES = "_bytes"
 """Suffix of the names of outputs with binary strings."""
@@ -18,7 +18,7 @@ _SLICE = 1 << 14
 """Values converted at a time, since no other Python thread runs meanwhile."""
 
 
-def answer(outputs: Arrays, is_row: bool, max_bytes: int) -> bytes:
+def to_json(outputs: Arrays, is_row: bool, max_bytes: int) -> bytes:
     """Converts the outputs of a request to JSON.
 
     Args:
@@ -41,7 +41,7 @@ def answer(outputs: Arrays, is_row: bool, max_bytes: int) -> bytes:
         parts.append(text.encode())
         left -= len(parts[-1])
         if left < 0:
-            raise too_large_answer(max_bytes)
+            raise too_large_response(max_bytes)
     return b"".join(parts)
 
 

@@ -47,7 +47,7 @@ class Batcher:
         num_batch_threads: Number of batches that run concurrently.
         max_batch_length: Maximum length of a batch: its rows times its longest row.
             Default no limit.
-        max_answer_bytes: Maximum size of a request's outputs in bytes. Default no
+        max_response_bytes: Maximum size of a request's outputs in bytes. Default no
             limit.
         observe: Called for each request with its waiting time in microseconds and the
             rows of its batch. Default nothing.
@@ -60,12 +60,12 @@ class Batcher:
         max_enqueued_batches: int = 100,
         num_batch_threads: int = 2,
         max_batch_length: int | None = None,
-        max_answer_bytes: int | None = None,
+        max_response_bytes: int | None = None,
         observe: Callable[[float, int], None] = lambda micros, rows: None,
     ) -> None:
         self._max_batch_size = max_batch_size
         self._max_batch_length = max_batch_length
-        self._max_answer_bytes = max_answer_bytes
+        self._max_response_bytes = max_response_bytes
         self._timeout = batch_timeout_micros / 1e6
         self._max_rows = max_enqueued_batches * max_batch_size
         self._observe = observe
@@ -112,7 +112,7 @@ class Batcher:
             inputs,
             None if key is None else rows,
             time.monotonic() + seconds,
-            self._max_answer_bytes,
+            self._max_response_bytes,
         )
         with self._changed:
             if self._closed:

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -18,12 +18,14 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.server.admission import Hold
 from t2t_keras.server.api_token import is_authorized
+from t2t_keras.server.client_disconnect import while_connected
 from t2t_keras.server.example_list import read_examples
 from t2t_keras.server.held_response import HeldResponse
+from t2t_keras.server.json_body import parse
 from t2t_keras.server.json_examples import parse_examples, results
 from t2t_keras.server.json_models import model_metadata, model_status
-from t2t_keras.server.json_response import answer
-from t2t_keras.server.json_tensors import parse, to_arrays
+from t2t_keras.server.json_response import to_json
+from t2t_keras.server.json_tensors import to_arrays
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.prometheus import PATH as METRICS_PATH
 from t2t_keras.server.saved_model import Arrays, bytes_of
@@ -69,7 +71,7 @@ class RestApi:
         inference: Answers classify and regress requests.
         timeout: Timeout of a request in seconds, from its first byte to the response.
         max_bytes: Maximum size of a request's body in bytes.
-        max_answer_bytes: Maximum size of a response in bytes.
+        max_response_bytes: Maximum size of a response in bytes.
         token: Token that all requests but those for the page must send as
             `Authorization: Bearer TOKEN`; None for none.
         metrics_path: Path of the metrics; None to disable them. Default TensorFlow
@@ -82,7 +84,7 @@ class RestApi:
         inference: ExampleInference,
         timeout: float,
         max_bytes: int,
-        max_answer_bytes: int,
+        max_response_bytes: int,
         token: str | None = None,
         metrics_path: str | None = METRICS_PATH,
     ) -> None:
@@ -91,7 +93,7 @@ class RestApi:
         self._registry = predictor.registry
         self._timeout = timeout
         self._max_bytes = max_bytes
-        self._max_answer_bytes = max_answer_bytes
+        self._max_response_bytes = max_response_bytes
         self._token = token
         self._metrics_path = metrics_path
         html, headers = translate_page(predictor.max_rows, max_bytes)
@@ -195,8 +197,8 @@ class RestApi:
             content = await self._within(deadline, self._body(request, hold))
             handler = self._predict if verb == "predict" else self._infer
             with admission.request() as hold_more:
-                answer = handler(spec, verb, content, deadline, hold_more)
-                text = await _while_connected(request, answer)
+                response = handler(spec, verb, content, deadline, hold_more)
+                text = await while_connected(request, response)
             hold(len(text))
             return HeldResponse(text, held.pop_all())
 
@@ -228,7 +230,7 @@ class RestApi:
         outputs, _ = await self._predictor.predict(spec, inputs, (), left, "REST")
         size = sum(array.nbytes for array in outputs.values())
         hold(size)
-        return await offload(size, answer, outputs, is_row, self._max_answer_bytes)
+        return await offload(size, to_json, outputs, is_row, self._max_response_bytes)
 
     async def _infer(
         self,
@@ -302,34 +304,3 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
 
 class _TooLarge(ServingError):
     """A body that is too large; HTTP has a status of its own for it."""
-
-
-async def _while_connected(
-    request: Request, answer: Coroutine[Any, Any, Result]
-) -> Result:
-    """Awaits an answer, and cancels it if the client disconnects.
-
-    Raises:
-        ClientDisconnect: If the client has disconnected.
-    """
-    both: list[asyncio.Future[Any]] = [
-        asyncio.ensure_future(answer),
-        asyncio.ensure_future(_disconnected(request)),
-    ]
-    try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if not both[0].done():
-            raise ClientDisconnect
-        return both[0].result()
-    finally:
-        for task in both:
-            task.cancel()
-        # An error refers to this frame and thus to the request, which would stay in
-        # memory until Python collects such cycles.
-        del both, task
-
-
-async def _disconnected(request: Request) -> None:
-    """Returns when the client has disconnected."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -60,7 +60,7 @@ def invalid(message: str) -> ServingError:
     return ServingError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
-def too_large_answer(max_bytes: int) -> ServingError:
+def too_large_response(max_bytes: int) -> ServingError:
     """Returns the error for a request whose response is too large."""
     return invalid(
         f"The response takes more than {max_bytes:,} bytes (--max_response_bytes). "

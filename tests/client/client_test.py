@@ -16,7 +16,7 @@ from fake_server import PROTOCOLS, Model
 
 from t2t_keras.client.grpc_client import GrpcClient
 from t2t_keras.client.model_client import Address
-from t2t_keras.client.responses import RequestError, read_answer
+from t2t_keras.client.responses import RequestError, read_response
 from t2t_keras.client.rest_client import RestClient
 from t2t_keras.decoding.translator import Translation
 
@@ -150,7 +150,7 @@ def test_retry_after_is_honored():
         model.headers = {"Retry-After": "3600"}
         error = error_of(lambda: client.translate(["a"]))
         assert error.code == "DEADLINE_EXCEEDED"
-        assert "HTTP 429" in error.said
+        assert "HTTP 429" in error.message
         client.close()
 
 
@@ -196,7 +196,7 @@ def test_responses_without_translations_are_invalid(connect):
         assert error.code == "INVALID_ANSWER", outputs
     ragged = {"translation": ["a"], "score": ["x"], "status": ["ok"]}
     with pytest.raises(RequestError, match="INVALID_ANSWER"):
-        read_answer("server", ragged, 1, n_best=False)
+        read_response("server", ragged, 1, n_best=False)
 
 
 def test_nan_scores_of_older_exports_become_model_error():
@@ -205,7 +205,7 @@ def test_nan_scores_of_older_exports_become_model_error():
         "score": [float("nan"), -0.5],
         "status": ["ok", "ok"],
     }
-    broken, whole = read_answer("server", outputs, 2, n_best=False)
+    broken, whole = read_response("server", outputs, 2, n_best=False)
     assert broken == [("", None, "model_error")]
     assert whole == [("B", -0.5, "ok")]
 

@@ -146,7 +146,7 @@ def test_duplicate_rows_are_computed_once():
 
 
 def test_duplicate_rows_count_each_towards_response_size():
-    ask = BusyBatcher(Spelling(), max_answer_bytes=100)
+    ask = BusyBatcher(Spelling(), max_response_bytes=100)
     large, small = ask("aa " * 5, computes_once=True), ask("bb")
     assert ask.end() == ["aa bb"]
     with pytest.raises(ServingError, match="more than 100 bytes"):
@@ -189,7 +189,7 @@ def test_rest_of_a_cancelled_request_is_not_computed():
 
 
 def test_too_large_response_fails_the_request():
-    ask = BusyBatcher(Spelling(), max_batch_size=2, max_answer_bytes=80)
+    ask = BusyBatcher(Spelling(), max_batch_size=2, max_response_bytes=80)
     large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
     assert ask.end() == ["aa bb", "ff", "cc dd"]
     with pytest.raises(ServingError, match="more than 80 bytes"):

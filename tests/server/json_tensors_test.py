@@ -9,7 +9,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
 from t2t_keras.server import json_response
-from t2t_keras.server.json_tensors import parse, to_arrays
+from t2t_keras.server.json_body import parse
+from t2t_keras.server.json_tensors import to_arrays
 from t2t_keras.server.serving_errors import ServingError
 
 
@@ -26,7 +27,7 @@ def read(text, **dtypes):
 
 
 def answer(outputs, is_row, max_bytes=1 << 20):
-    return json_response.answer(outputs, is_row, max_bytes)
+    return json_response.to_json(outputs, is_row, max_bytes)
 
 
 def test_rows_of_one_input_need_no_name():
