@@ -227,9 +227,11 @@ class Transformer(Configured, TracedOutputs, keras.Model):
             self_attention_mask: Bool of shape `[batch, target, key]` or `[batch, heads,
                 target, key]`. Any axis may be 1. With a cache, the key axis covers the
                 cached positions, then those of `target`. Default: the causal mask.
+                Ignored by a decoder with SSRUs.
             positions: `[target]` integer, the position of each target token in its
-                sequence. Several tokens may share a position, as in beam search.
-                Default: consecutive positions after the cached ones.
+                sequence. Several tokens may share a position, as in beam search
+                (SSRUs need a cache for this, see `empty_cache`). Default: consecutive
+                positions after the cached ones.
             cache: Cache for incremental decoding: the result of `empty_cache`, or
                 `cache` of an earlier result.
             return_attention_scores: Whether to return the attention weights too.

@@ -92,6 +92,7 @@ def test_separate_vocabularies_dtype_and_options_are_restored(tmp_path):
         logits_bias=True,
         activation="quick_gelu",
         position="sinusoidal_concat",
+        decoder_autoregression="ssru",
         dtype="mixed_bfloat16",
     )
     model.output_weights.bias.assign(np.linspace(-1, 1, shared.target.vocab_size))

@@ -73,9 +73,12 @@ def ask(model, signature, **inputs):
     return model.run(signature, inputs, model.outputs_of(signature, ()))
 
 
-@pytest.mark.parametrize("subword", ["bpe", "wordpiece"])
-def test_export_matches_translator_in_process_without_this_project(subword, tmp_path):
-    model, tokenizers = exported.toy(subword=subword)
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"subword": "wordpiece", "decoder_autoregression": "ssru"}],
+)
+def test_export_matches_translator_in_process_without_this_project(arguments, tmp_path):
+    model, tokenizers = exported.toy(**arguments)
     exported.export(tmp_path / "1", model, tokenizers)
     expected = exported.translator(model, tokenizers).translate(SENTENCES)
     process = subprocess.run(
@@ -244,6 +247,7 @@ def test_ensemble_is_exported_as_one_model(toy, tmp_path):
         logits_bias=True,
         activation="quick_gelu",
         position="sinusoidal_marian",
+        decoder_autoregression="ssru",
     )
     bias = np.random.default_rng(3).normal(size=tokenizers.target.vocab_size)
     bias[UNK_ID] = 20
@@ -254,16 +258,25 @@ def test_ensemble_is_exported_as_one_model(toy, tmp_path):
     models = [toy[0], other]
     TranslationServable(models, tokenizers, options).save(tmp_path / "1")
     model = SavedModel(tmp_path / "1")
-    found = ask(model, "serving_default", text=strings(exported.LINES[:6]))
+    lines, translations = exported.LINES[:6], exported.LINES[6:12]
+    found = ask(model, "serving_default", text=strings(lines))
+    given = {"text": strings(lines), "translation": strings(translations)}
+    aligned = ask(model, "align", **given)
     model.close()
     ensemble = Translator(models, tokenizers, options, max_input_tokens=20)
-    expected = ensemble.translate(exported.LINES[:6])
+    expected = ensemble.translate(lines)
     assert found["translation"].tolist() == [
         best.text.encode() for best, *_ in expected
     ]
     assert not any("\u2047" in best.text for best, *_ in expected)
     np.testing.assert_allclose(
         found["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
+    )
+    scored = ensemble.score(lines, translations)
+    np.testing.assert_allclose(
+        aligned["token_scores"].sum(axis=1),
+        [sum(one.details.token_scores) for one in scored],
+        rtol=1e-5,
     )
 
 
