@@ -1,6 +1,6 @@
 """Imports a trained model of another framework into a new model directory.
 
-t2t-import --input=PATH --model_dir=DIR
+t2t-import --input=opus-mt-en-de --model_dir=DIR
 
 All other stages work on the directory. To train the model further, pass it to
 t2t-train as --init_from.
@@ -24,8 +24,9 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "format",
     "auto",
-    ["auto"],
-    "Format of the model. auto detects it.",
+    ["auto", "hf_marian"],
+    "Format of the model: hf_marian is a directory of Hugging Face with a Marian model "
+    "(OPUS-MT). auto detects the format.",
     allow_override=True,
 )
 

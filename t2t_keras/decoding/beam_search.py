@@ -21,6 +21,7 @@ from t2t_keras.decoding.beam_search_state import (
 from t2t_keras.decoding.beam_search_steps import (
     collect_results,
     extend_tokens,
+    force_end,
     is_unfinished,
     max_output_lengths,
     predict_next,
@@ -46,7 +47,8 @@ def search(
     """Searches for the most probable translations, or samples; runs in `tf.function`.
 
     A sentence is finished when none of its beams can still score higher than its
-    `n_best`-th finished hypothesis. It then leaves the batch.
+    `n_best`-th finished hypothesis, unless `options.early_stopping` ends it earlier. It
+    then leaves the batch.
 
     Args:
         ensemble: The models.
@@ -88,6 +90,8 @@ def search(
         #      beams of a row, or one sample for each beam.
         choose = sample_candidates if options.sample else select_best
         candidates = choose(predictions, step, state, options)
+        if options.force_end:
+            candidates = force_end(candidates, step, state)
         tokens = extend_tokens(state, candidates)
 
         # 2.3. Score candidates that end with the length penalty; each row keeps its

@@ -130,6 +130,26 @@ def sample_candidates(
     return Candidates(parents, tokens, state.log_probs + log_probs)
 
 
+def force_end(candidates: Candidates, step: tf.Tensor, state: State) -> Candidates:
+    """Ends the beams of rows at their maximum length, without changing their scores.
+
+    Args:
+        candidates: The candidates.
+        step: Number of tokens of each beam.
+        state: State before the step.
+    """
+    is_last = (step + 1 >= state.max_length)[:, tf.newaxis]
+    number, beam_size = tf.shape(candidates.tokens)[1], state.log_probs.shape[1]
+    # One candidate for each beam, and none for the others.
+    missing = [[0, 0], [0, number - beam_size]]
+    log_probs = tf.pad(state.log_probs, missing, constant_values=2 * IMPOSSIBLE)
+    return Candidates(
+        tf.where(is_last, tf.range(number) % beam_size, candidates.parents),
+        tf.where(is_last, EOS_ID, candidates.tokens),
+        tf.where(is_last, log_probs, candidates.log_probs),
+    )
+
+
 def extend_tokens(state: State, candidates: Candidates) -> History:
     """Returns the tokens of the candidates, `[rows, n, step + 1]`."""
     new = {IDS: candidates.tokens[:, :, tf.newaxis]}
@@ -227,10 +247,15 @@ def is_unfinished(step: tf.Tensor, state: State, options: SearchOptions) -> tf.T
         return can_grow & is_live
     if options.beam_size == 1:  # Greedy search stops at the first end token.
         return can_grow & (state.finished_scores[:, 0] < IMPOSSIBLE / 2)
-    # Log-probabilities never increase; the penalty is largest at the maximum length.
-    largest_penalty = _length_penalty(state.max_length, options)
-    best_reachable = state.log_probs[:, 0] / largest_penalty
-    worst_kept = state.finished_scores[:, options.n_best - 1]
+    if options.early_stopping == "never":
+        # Log-probabilities never increase; the penalty is largest at maximum length.
+        length, worst = state.max_length, options.n_best - 1
+    else:
+        length, worst = step, -1
+    best_reachable = state.log_probs[:, 0] / _length_penalty(length, options)
+    worst_kept = state.finished_scores[:, worst]
+    if options.early_stopping == "first":
+        can_grow &= worst_kept < IMPOSSIBLE / 2
     return can_grow & (best_reachable > worst_kept)
 
 

@@ -55,6 +55,21 @@ class SearchOptions(Config):
     no_repeat_ngram: int = option(
         0, "Block repeated n-grams of this size (0 = off).", minimum=0
     )
+    early_stopping: str = option(
+        "never",
+        "When to end beam search before the maximum length. never: if no unfinished "
+        "hypothesis can become one of the --n_best, which is exact. heuristic: if the "
+        "best unfinished one scores lower at its current length than --beam_size "
+        "finished ones, the default of Hugging Face. first: if --beam_size hypotheses "
+        f"are finished. {_OWN}",
+        choices=("never", "heuristic", "first"),
+    )
+    force_end: bool = option(
+        False,
+        "End all hypotheses at the maximum length as if the end token had probability "
+        "1, so that they compete with finished ones. By default they are cut, and used "
+        f"only if none is finished. {_OWN}",
+    )
     disable_unk: bool = option(False, f"Never produce the unknown token. {_OWN}")
     sample: bool = option(
         False,

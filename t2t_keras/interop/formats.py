@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
+from t2t_keras.interop import hf_marian
 from t2t_keras.interop.imported_model import ImportedModel
 
 
@@ -24,7 +25,13 @@ class Format(NamedTuple):
     read: Callable[[Path], ImportedModel]
 
 
-FORMATS: dict[str, Format] = {}
+FORMATS = {
+    "hf_marian": Format(
+        "the directory of a Hugging Face Marian model (config.json)",
+        hf_marian.matches,
+        hf_marian.read,
+    ),
+}
 """Formats by name, a value of `--format`, in the order of detection."""
 
 
@@ -43,7 +50,8 @@ def read_model(path: str | Path, name: str = "auto") -> ImportedModel:
     with user_path(path, "read"):
         path.stat()
     if name == "auto":
-        name = next((n for n, f in FORMATS.items() if f.matches(path)), "")
+        with user_path(path, "read"):
+            name = next((n for n, f in FORMATS.items() if f.matches(path)), "")
         if not name:
             raise UserError(
                 f"{path} holds no model of a known format: "

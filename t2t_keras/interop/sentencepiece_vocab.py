@@ -21,16 +21,20 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
 from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE, _UNUSED = 1, 2, 3, 4, 6, 5
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 1, 2, 3, 4, 5
 """Types of pieces in SentencePiece's protocol buffer."""
 
-_TOKENIZERS: dict[int, type[SentencePieceTokenizer]] = {
-    1: UnigramTokenizer,
-    2: SentencePieceTokenizer,
-}
-"""Classes by SentencePiece's model_type: unigram and BPE."""
+_UNKNOWN_PENALTY = 10.0
+"""How much lower SentencePiece scores unknown tokens than the rarest piece."""
 
-_TYPE_NAMES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_UNIGRAM, _BPE = 1, 2
+_TYPE_NAMES = {_UNIGRAM: "unigram", _BPE: "bpe", 3: "word", 4: "char"}
+"""Names of SentencePiece's values of model_type."""
+
+_TOKENIZERS: dict[int, type[SentencePieceTokenizer]] = {
+    _UNIGRAM: UnigramTokenizer,
+    _BPE: SentencePieceTokenizer,
+}
 _SPACE = "\u2581"
 
 
@@ -68,10 +72,16 @@ class VocabularyOrder(NamedTuple):
                 padding or the end token. Default -1: there is none, decoding starts
                 with a zero embedding.
         """
-        special = [pad_id, start_id, eos_id, unk_id]
-        others = [i for i in range(len(pieces)) if i not in special]
         names = ["<pad>", "<s>", "</s>", "<unk>"]
-        return cls([*names, *(pieces[i] for i in others)], special + others)
+        special = [pad_id, start_id, eos_id, unk_id]
+        placed = {pad_id, eos_id, unk_id}
+        # An ordinary token that decoding starts with, such as a language token, also
+        # keeps its place among the others.
+        if start_id >= 0 and pieces[start_id] == "<s>":
+            placed.add(start_id)
+        others = [i for i in range(len(pieces)) if i not in placed]
+        texts = (f"<{i}>" if pieces[i] in names else pieces[i] for i in others)
+        return cls([*names, *texts], special + others)
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """Returns the rows of an array by foreign ids, in the order of the tokens.
@@ -92,8 +102,9 @@ def read_tokenizer(path: Path, order: VocabularyOrder) -> SentencePieceTokenizer
     """Reads a SentencePiece model as a tokenizer with the ids of a vocabulary.
 
     Pieces of the vocabulary that the model lacks, such as those of the other language,
-    get ids that the tokenizer never returns. Pieces of the model that the vocabulary
-    lacks are dropped: text is split into smaller pieces. Language tokens such as
+    get ids that the tokenizer never returns, except for single characters. Pieces of
+    the model that the vocabulary lacks are dropped: text is split into smaller pieces.
+    Language tokens such as
     `>>fra<<` are recognized at the beginning of a word.
 
     Args:
@@ -128,14 +139,8 @@ def rewrite_model(
             f"Received: {_TYPE_NAMES.get(kind, kind)}"
         )
     pieces = _pieces(proto, order, path)
-    ordinary = {_NORMAL, _USER_DEFINED, _BYTE, _UNUSED}
-    known = {p.piece for p in proto.pieces if p.type in ordinary}
-    if kind == 2 and known != {*order.pieces[4:]}:
-        raise UserError(
-            f"{path}: a BPE model must have the pieces of its vocabulary, and no "
-            f"others. Received: {len(known - {*order.pieces}):,} others, "
-            f"{len({*order.pieces[4:]} - known):,} missing"
-        )
+    if kind == _BPE:
+        _check_same_pieces(proto, order, path)
     del proto.pieces[:]
     for piece, score, type_ in pieces:
         proto.pieces.add(piece=piece, score=score, type=type_)
@@ -149,6 +154,27 @@ def rewrite_model(
         return _TOKENIZERS[kind](proto.SerializeToString(deterministic=True))
     except (ValueError, tf.errors.OpError) as error:
         raise UserError(f"The tokenizer {path} is damaged: {error}") from error
+
+
+def _check_same_pieces(proto: Any, order: VocabularyOrder, path: Path) -> None:
+    """Checks that a BPE model keeps all of its pieces and gets no others.
+
+    Additional pieces can change which merges apply, even if they are unused.
+    """
+    special = (_CONTROL, _UNKNOWN)
+    model = {p.piece for p in proto.pieces if p.type not in special}
+    controls = {p.piece for p in proto.pieces if p.type in special}
+    vocabulary = {p for p in order.pieces[4:] if not _is_language_token(p)} - controls
+    if missing := len(model - vocabulary):
+        raise UserError(
+            f"{path}: {missing:,} pieces of this BPE model are missing in the "
+            "vocabulary, which would change its merges."
+        )
+    if others := len(vocabulary - model):
+        raise UserError(
+            f"{path}: the vocabulary has {others:,} pieces that this BPE model lacks, "
+            "which would change its merges. A joint vocabulary needs unigram models."
+        )
 
 
 def parse_sentencepiece(model: bytes, path: Path) -> Any:
@@ -184,13 +210,21 @@ def _pieces(
         (piece, 0.0, _UNKNOWN if number == UNK_ID else _CONTROL)
         for number, piece in enumerate(order.pieces[:4])
     ]
+    # Text starts with a space marker, which belongs to language tokens.
+    prefix = _SPACE if proto.normalizer_spec.add_dummy_prefix else ""
+    # Marian and Hugging Face look up the text of unknown tokens in the vocabulary, and
+    # find characters of the other language. Their score is that of unknown tokens.
+    is_unigram = proto.trainer_spec.model_type == _UNIGRAM
+    scores = [piece.score for piece in proto.pieces if piece.type == _NORMAL]
+    least = min(scores, default=0.0) - _UNKNOWN_PENALTY
     taken = {piece for piece, *_ in pieces}
     for piece in order.pieces[4:]:
         found = known.get(piece)
         if _is_language_token(piece):
-            # Text starts with a space marker, which belongs to the piece.
-            pieces.append((f"{_SPACE}{piece}", 0.0, _USER_DEFINED))
-        elif found is None or found.type in (_CONTROL, _UNKNOWN):
+            pieces.append((f"{prefix}{piece}", 0.0, _USER_DEFINED))
+        elif found is None and len(piece) == 1 and is_unigram:
+            pieces.append((piece, least, _NORMAL))
+        elif found is None or found.type == _UNKNOWN:
             pieces.append((piece, 0.0, _UNUSED))
         else:
             pieces.append((piece, found.score, found.type))

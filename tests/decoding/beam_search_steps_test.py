@@ -12,6 +12,7 @@ from t2t_keras.decoding.beam_search_steps import (
     apply_constraints,
     collect_results,
     extend_tokens,
+    force_end,
     is_unfinished,
     max_output_lengths,
     sample_candidates,
@@ -25,6 +26,11 @@ from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.token_history import IDS, LOG_PROBS
 
 STEP = tf.constant(2)
+HEURISTIC = {
+    "early_stopping": "heuristic",
+    "length_penalty": 1.0,
+    "length_penalty_beta": 0.0,
+}
 
 
 class GatheredCache:
@@ -167,6 +173,19 @@ def test_only_ends_among_first_beam_size_candidates_finish():
     assert float(penalized.finished_scores[0, 0]) == pytest.approx(expected, rel=1e-5)
 
 
+def test_beams_are_ended_at_the_maximum_length_without_changing_their_scores():
+    rows = state([[-1.0, -2.0]], [[[3, 4], [5, 3]]], limit=3)
+    ended = force_end(CANDIDATES, STEP, rows)
+    np.testing.assert_array_equal(ended.tokens, [[2, 2, 2, 2]])
+    np.testing.assert_array_equal(ended.parents, [[0, 1, 0, 1]])
+    np.testing.assert_allclose(ended.log_probs, [[-1, -2, *[2 * IMPOSSIBLE] * 2]])
+    after = update_finished(STEP, rows, ended, extend_tokens(rows, ended), BEAMS)
+    np.testing.assert_allclose(after.finished_scores, [[-1, -2]])
+    np.testing.assert_array_equal(after.finished_tokens[IDS], [[[3, 4, 2], [5, 3, 2]]])
+    earlier = force_end(CANDIDATES, STEP, rows._replace(max_length=tf.constant([4])))
+    np.testing.assert_array_equal(earlier.tokens, CANDIDATES.tokens)
+
+
 def test_better_finished_hypotheses_replace_worse_ones():
     before = STATE._replace(
         finished_scores=tf.constant([[-0.5, -3.0]]),
@@ -197,6 +216,12 @@ def test_best_unfinished_candidates_become_the_next_beams():
         # 9 to the power of 1: -17 can become -1.89.
         (-17, [-2.0, -3.0], {"length_penalty": 1.0, "length_penalty_beta": 0.0}, True),
         (-19, [-2.0, -3.0], {"length_penalty": 1.0, "length_penalty_beta": 0}, False),
+        # At its length, 2, -5 is -2.5, and -7 is -3.5.
+        (-5.0, [-2.0, -3.0], HEURISTIC, True),
+        (-7.0, [-2.0, -3.0], HEURISTIC, False),
+        (-7.0, [-2.0, IMPOSSIBLE], HEURISTIC, True),
+        (-1.0, [-2.0, -3.0], {"early_stopping": "first"}, False),
+        (-1.0, [-2.0, IMPOSSIBLE], {"early_stopping": "first"}, True),
         (math.nan, [-2.0, -3.0], {}, False),
         (-2.5, [-2.0, -3.0], {"sample": True}, True),
         (2 * IMPOSSIBLE, [-2.0, -3.0], {"sample": True}, False),
