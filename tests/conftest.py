@@ -1,7 +1,12 @@
 """Settings for all tests."""
 
+import ctypes
+import gc
+import inspect
 import sys
 from pathlib import Path
+
+import pytest
 
 from t2t_keras import runtime
 
@@ -20,3 +25,39 @@ def pytest_configure():
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
     tf.get_logger().setLevel("ERROR")
+
+
+def pytest_collection_finish():
+    """Exempts what imports created from garbage collection, which is then fast."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def free_memory_of_earlier_modules():
+    """Frees models and graphs, so that a worker stays below 2 GB.
+
+    Python's own collections are too rare for that: a graph is a few thousand small
+    objects of Python, but megabytes of TensorFlow.
+    """
+    from tensorflow.python.framework import ops
+
+    registered = ops.gradient_registry._registry
+    for name in [name for name in registered if name.startswith("CustomGradient-")]:
+        if _is_of_all_reduce(registered[name]["type"]):
+            del registered[name]
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _is_of_all_reduce(gradient):
+    """Tells the gradients that each `fit` of Keras registers from all others.
+
+    TensorFlow never removes them, and they hold the graphs of the model.
+    """
+    found = inspect.getclosurevars(gradient).nonlocals.get("tape_grad_fn")
+    if found is None:
+        return False
+    function = inspect.getclosurevars(found).nonlocals["grad_fn"]
+    return function.__module__ == "tensorflow.python.distribute.distribute_lib"

@@ -8,15 +8,23 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.layers.dropout import Dropout
+from t2t_keras.layers.gradient_lifetime import free_gradient_with_graph
 from t2t_keras.layers.linear import Linear
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import check_shape, require_shape
 
+
+def _silu(x: tf.Tensor, beta: float = 1.0) -> tf.Tensor:
+    y = tf.nn.silu(x, beta)
+    free_gradient_with_graph(y)
+    return y
+
+
 _FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "relu": tf.nn.relu,
     "gelu": tf.nn.gelu,
-    "quick_gelu": functools.partial(tf.nn.silu, beta=1.702),
-    "swish": tf.nn.silu,
+    "quick_gelu": functools.partial(_silu, beta=1.702),
+    "swish": _silu,
 }
 
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from t2t_keras.layers.gradient_lifetime import free_gradient_with_graph
 from t2t_keras.layers.linear import project
 
 
@@ -124,6 +125,7 @@ class OutputProjection(NamedTuple):
             return (log_sum, tf.gather_nd(logits, position), correct), gradient
 
         log_sum, label_logit, correct = log_partition(*parts)
+        free_gradient_with_graph(log_sum)
         exact_states = tf.cast(states, exact)
         label = tf.reduce_sum(exact_states * rows, axis=1)
         if self.bias is not None:

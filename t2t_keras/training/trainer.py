@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
+from t2t_keras.layers.gradient_lifetime import free_gradient_with_graph
 from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.metrics import FIELDS, token_metrics
 from t2t_keras.training.objective import Batch, Objective
@@ -216,6 +217,7 @@ class Trainer:
         """
         replica = tf.distribute.get_replica_context()
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        free_gradient_with_graph(gradients[0])
         if self._loss_scale:
             factor = 1 / self._loss_scale.scale.value
             gradients = [gradient * factor for gradient in gradients]

@@ -1,6 +1,7 @@
 """Tests of the training step and loop: gradients, callbacks, resuming."""
 
 import functools
+import gc
 import sys
 
 import keras
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorflow.python.framework.func_graph import FuncGraph
 from toy import RandomExamples, batches, run, trainer_of
 
 from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
@@ -422,6 +424,19 @@ def test_progress_report_shows_metrics_and_remaining_time():
     assert figures["learning_rate"] == pytest.approx(0.01)
     assert figures["tokens_per_second"] > 0 <= figures["seconds_left"]
     assert shown[-1] == ("dev", {"bleu": 30.0, "nll": 2.5})
+
+
+def test_graphs_of_a_training_are_freed_with_its_trainer():
+    def graphs():
+        gc.collect()
+        return {id(each) for each in gc.get_objects() if isinstance(each, FuncGraph)}
+
+    before = graphs()
+    trainer = trainer_of(accumulate=2)
+    run(trainer, 1)
+    assert graphs() - before
+    del trainer
+    assert not graphs() - before
 
 
 if __name__ == "__main__":
