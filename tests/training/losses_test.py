@@ -105,7 +105,7 @@ def low_precision_gradients(function, dtype, bias):
     labels = rng.integers(0, 200, 500)
     states = tf.cast(rng.normal(size=(500, 32)) * 0.5 + table[labels] * 8, dtype)
     projection = OutputProjection(tf.Variable(table), tf.Variable(bias))
-    inputs = [states, *projection]
+    inputs = [states, projection.matrix, projection.bias]
     with tf.GradientTape() as tape:
         tape.watch(states)
         total = tf.reduce_sum(function(projection, tf.constant(labels), states))
