@@ -1,42 +1,57 @@
-"""Exports a model as a SavedModel for TensorFlow Serving: strings in, strings out.
+"""Exports a model, by default as a SavedModel for TensorFlow Serving.
 
 t2t-export --model_dir=DIR --export_dir=BASE
 
-Each export is a new numbered version directory in BASE. It is loaded and checked
-against t2t-translate before it becomes visible to a server.
+A SavedModel is a new numbered version directory in BASE. It translates strings, and is
+checked against t2t-translate before it becomes visible to a server.
 """
 
-import dataclasses
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags
 
+from t2t_keras.errors import UserError
 from t2t_keras.flags import decoding, paths, scores
 from t2t_keras.pipelines import stage
-from t2t_keras.pipelines.command_line import standard_streams
-from t2t_keras.plurals import counted
+from t2t_keras.pipelines.command_line import saved_model_export, standard_streams
 
 if TYPE_CHECKING:
-    from t2t_keras.decoding.translator import Translator
     from t2t_keras.model_dir import ModelDir
-    from t2t_keras.transformer import Transformer
 
 FLAGS = flags.FLAGS
 
+
+class _Format(NamedTuple):
+    """A format of exported models.
+
+    Attributes:
+        write: Writes the export, following the flags.
+        weights_dtypes: Possible values of --weights_dtype.
+    """
+
+    write: "Callable[[ModelDir], None]"
+    weights_dtypes: tuple[str, ...]
+
+
+_FORMATS = {
+    "saved_model": _Format(
+        saved_model_export.write_saved_model, ("float32", "bfloat16", "float16")
+    ),
+}
+_WEIGHTS_DTYPES = dict.fromkeys(d for f in _FORMATS.values() for d in f.weights_dtypes)
+
+flags.DEFINE_enum(
+    "format",
+    "saved_model",
+    [*_FORMATS],
+    "Format of the export: saved_model for TensorFlow Serving and t2t-serve.",
+)
 flags.DEFINE_string(
     "export_dir",
     None,
-    "Directory of the exported versions; the export becomes a new version in it.",
-)
-flags.DEFINE_integer(
-    "version", 0, "Version number of the export (0 = the next free one).", 0
-)
-flags.DEFINE_integer(
-    "export_n_best",
-    0,
-    "Number of hypotheses that the n_best signature returns (0 = all beams).",
-    0,
+    "Directory of the exported versions; a SavedModel becomes a new version in it. "
+    "Other formats fill the directory, which must be new or empty.",
 )
 flags.DEFINE_integer(
     "max_input_tokens",
@@ -47,185 +62,51 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "weights_dtype",
     "float32",
-    ["float32", "bfloat16", "float16"],
+    [*_WEIGHTS_DTYPES],
     "Storage format of the weights. bfloat16 and float16 halve the size. "
-    "Computation stays in float32, and the difference in BLEU is printed.",
+    "A SavedModel computes in float32 regardless, and the difference in BLEU is "
+    "printed.",
 )
-flags.DEFINE_bool("keras_file", True, "Also write the weights as model.keras.")
-
-_CHECKED = 16
-_SCORED = 1000
 
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.decoding.options import SearchOptions
-    from t2t_keras.export.model_card import EXTRA, model_card, write_card
-    from t2t_keras.export.servable import TranslationServable
-    from t2t_keras.export.version_dirs import new_version, versions_of
-    from t2t_keras.export.warmup import write_warmup
     from t2t_keras.model_dir import ModelDir
 
     standard_streams.check_output("-")
-    model_dir = ModelDir(FLAGS.model_dir)
-    options = SearchOptions(**decoding.search_options(model_dir.search))
-    translator, loaded = model_dir.open_translator(
-        FLAGS.checkpoint,
-        options,
-        batch_tokens=FLAGS.decode_batch_tokens,
-        max_input_tokens=FLAGS.max_input_tokens,
-    )
-    models = translator.models
-    _check_weights(models)
-    serving = {
-        **dataclasses.asdict(options),
-        "n_best": FLAGS.export_n_best or options.beam_size,
-        "max_input_tokens": FLAGS.max_input_tokens,
-        "weights_dtype": FLAGS.weights_dtype,
-    }
-    sources = _held_out(model_dir, "source")
-    with new_version(FLAGS.export_dir, FLAGS.version) as path:
-        if FLAGS.keras_file:
-            (path / EXTRA).mkdir()
-            for number, model in enumerate(models):
-                name = f"model{number or ''}.keras"
-                model.save(path / EXTRA / name)
-        if FLAGS.weights_dtype != "float32":
-            serving.update(_shrink(models, translator, model_dir))
-        servable = TranslationServable(
-            models,
-            model_dir.tokenizers,
-            options,
-            serving["n_best"],
-            FLAGS.max_input_tokens,
-            FLAGS.weights_dtype,
+    chosen = _FORMATS[FLAGS.format]
+    _check_flags(chosen)
+    chosen.write(ModelDir(FLAGS.model_dir))
+
+
+def _check_flags(chosen: _Format) -> None:
+    """Rejects values that the format does not have, rather than ignoring them.
+
+    Raises:
+        UserError: If a flag does not apply.
+    """
+    if FLAGS.weights_dtype not in chosen.weights_dtypes:
+        raise UserError(
+            f"--weights_dtype must be one of {', '.join(chosen.weights_dtypes)} with "
+            f"--format={FLAGS.format}. Received: {FLAGS.weights_dtype}"
         )
-        stage.report("Writing the SavedModel ...")
-        servable.save(path)
-        samples = sources[:_CHECKED] or [""]
-        requests = [
-            (signature, rows)
-            for rows in (samples[:1], samples)
-            for signature in ("serving_default", "n_best")
-        ]
-        write_warmup(path, requests)
-        _check(path, samples, translator)
-        write_card(path, model_card(model_dir, loaded, serving))
-        size = sum(f.stat().st_size for f in (path / "variables").iterdir())
-    newest = FLAGS.version or max(versions_of(FLAGS.export_dir))
-    print(
-        f"Wrote {Path(FLAGS.export_dir) / str(newest)}: {size / 1e6:,.1f} MB of "
-        f"{FLAGS.weights_dtype} weights."
-    )
-
-
-def _check_weights(models: "list[Transformer]") -> None:
-    """Rejects a model with non-finite weights.
-
-    Raises:
-        FloatingPointError: If a weight is not finite.
-    """
-    import numpy as np
-
-    for model in models:
-        for variable in model.variables:
-            if not np.isfinite(variable.numpy()).all():
-                raise FloatingPointError(
-                    f"{variable.path} has non-finite values: the model is broken and "
-                    "was not exported."
+    if chosen.write is not saved_model_export.write_saved_model:
+        for flag in FLAGS.flags_by_module_dict()[saved_model_export.__name__]:
+            if flag.present:
+                raise UserError(
+                    f"--{flag.name} applies only to --format=saved_model. Received: "
+                    f"--format={FLAGS.format}"
                 )
-
-
-def _held_out(model_dir: "ModelDir", side: str) -> list[str]:
-    """Returns sentences of the dev or test split, or none if it has neither."""
-    from t2t_keras.data.preparation import text_path
-    from t2t_keras.data.text_lines import read_lines
-
-    for split in ("dev", "test"):
-        path = text_path(model_dir.path, split, side)
-        if path.is_file():
-            return list(read_lines(path))[:_SCORED]
-    return []
-
-
-def _shrink(
-    models: "list[Transformer]", translator: "Translator", model_dir: "ModelDir"
-) -> dict[str, Any]:
-    """Rounds the weights to the storage format and measures the difference in BLEU."""
-    from t2t_keras.evaluation.bleu import Score, score_translations
-    from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
-    from t2t_keras.export.servable import stored
-
-    sources, references = (_held_out(model_dir, s) for s in ("source", "target"))
-    lang = model_dir.config["data"]["target_lang"]
-    tokenizer, note = choose_tokenizer(lang, FLAGS.bleu_tokenizer, references)
-    if note and sources:
-        stage.report(note)
-
-    def bleu() -> Score:
-        found = [best.text for best, *_ in translator.translate(sources)]
-        return score_translations(found, references, ["bleu"], lang, tokenizer)[0]
-
-    if sources:
-        number = counted(len(sources), "sentence")
-        stage.report(f"Translating {number} with original and rounded weights ...")
-    before = bleu() if sources else None
-    for model in models:
-        for variable in model.variables:
-            variable.assign(stored(variable, FLAGS.weights_dtype))
-    if before is None:
-        stage.report("No held-out text: the difference in BLEU was not measured.")
-        return {"bleu_difference": None}
-    after = bleu()
-    difference = after.value - before.value
-    print(
-        f"BLEU {before.value:.2f} with float32, {after.value:.2f} with "
-        f"{FLAGS.weights_dtype} weights: {difference:+.2f}  ({after.signature})"
-    )
-    return {
-        "bleu_difference": round(difference, 4),
-        "bleu_signature": after.signature,
-    }
-
-
-def _check(path: Path, samples: list[str], translator: "Translator") -> None:
-    """Loads the export as TensorFlow Serving does and compares its translations.
-
-    Raises:
-        RuntimeError: If they differ from those of `t2t-translate`.
-        FloatingPointError: If the model computes non-finite values.
-    """
-    import numpy as np
-
-    from t2t_keras.decoding.translation_status import BROKEN_MODEL, MODEL_ERROR
-    from t2t_keras.export.session_loader import run_signature
-
-    if FLAGS.sample:
-        stage.report("--sample: translations were not compared with t2t-translate.")
-        return
-    text = np.array([sample.encode() for sample in samples], object)
-    found = run_signature(path, {"text": text}, ["translation", "status"])
-    for sample, (best, *_), answer, status in zip(
-        samples,
-        translator.translate(samples),
-        found["translation"],
-        found["status"],
-        strict=True,
-    ):
-        if best.status == MODEL_ERROR:
-            raise FloatingPointError(f"{BROKEN_MODEL} It was not exported.")
-        if (best.text, best.status) != (answer.decode(), status.decode()):
-            raise RuntimeError(
-                f"The export translates {sample!r} as {answer.decode()!r} "
-                f"({status.decode()}), t2t-translate as {best.text!r}."
-            )
-    checked = counted(len(samples), "sentence")
-    stage.report(f"Checked {checked}: same translations as t2t-translate.")
 
 
 def run() -> None:
     """Console entry point."""
-    shared: list[stage.SharedFlags] = [paths.MODEL_DIR, decoding, scores]
+    shared: list[stage.SharedFlags] = [
+        saved_model_export,
+        paths.MODEL_DIR,
+        decoding,
+        scores,
+    ]
     stage.run(main, __name__, shared, required=["model_dir", "export_dir"])
 
 
