@@ -16,10 +16,13 @@ flags.DEFINE_enum(
 )
 
 
-def chosen_preset() -> Preset:
+def chosen_preset(default: Preset | None = None) -> Preset:
     """Returns the preset, overridden by the flags that are given.
 
     If another limit of training is given, the number of steps of the preset is ignored.
+
+    Args:
+        default: The preset if --preset is not given. Default: that flag's default.
 
     Raises:
         UserError: If two values contradict each other.
@@ -31,4 +34,6 @@ def chosen_preset() -> Preset:
     for name in ("subword", "vocab_size"):
         if name in FLAGS and FLAGS[name].value is not None:
             values[name] = FLAGS[name].value
-    return PRESETS[FLAGS.preset].replace(**values)
+    if default is None or FLAGS["preset"].present:
+        default = PRESETS[FLAGS.preset]
+    return default.replace(**values)

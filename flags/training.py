@@ -17,8 +17,8 @@ define(
 flags.DEFINE_string(
     "init_from",
     None,
-    "Model directory whose weights a new training starts from. Default: random "
-    "weights.",
+    "Model directory whose weights a new training starts from. Its configuration "
+    "replaces the default of --preset. Default: random weights.",
 )
 flags.DEFINE_string(
     "init_checkpoint",

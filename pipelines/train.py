@@ -23,6 +23,7 @@ def main() -> int:
     from t2t_keras.data.preparation import PreparedData
     from t2t_keras.training.strategy import make_strategy
     from t2t_keras.training_run.train import train
+    from t2t_keras.training_run.warm_start import preset_from
 
     # Workers must connect to each other before any device is used.
     strategy = make_strategy(**distribution.strategy_arguments())
@@ -31,15 +32,18 @@ def main() -> int:
             "--share_embeddings needs a shared vocabulary, but "
             f"{FLAGS.data_dir} was prepared with one for each language."
         )
+    default, name = None, FLAGS.preset
+    if FLAGS.init_from and not FLAGS["preset"].present:
+        default, name = preset_from(FLAGS.init_from, FLAGS.model_dir), None
     result = train(
-        preset_flag.chosen_preset(),
+        preset_flag.chosen_preset(default),
         FLAGS.data_dir,
         FLAGS.model_dir,
         strategy=strategy,
         init_from=FLAGS.init_from,
         init_checkpoint=FLAGS.init_checkpoint,
         read_text=FLAGS.read_text,
-        preset_name=FLAGS.preset,
+        preset_name=name,
     )
     return 0 if result.is_finished else EXIT_SAVED
 

@@ -1,8 +1,9 @@
 """Initial weights from another model directory."""
 
+from pathlib import Path
 from typing import Any
 
-from t2t_keras.config import TransformerConfig
+from t2t_keras.config import Preset, TrainingConfig, TransformerConfig
 from t2t_keras.data.preparation import PreparedData
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.trainer import Trainer
@@ -16,6 +17,33 @@ _NOT_COMPARED = {
     # Settings that do not change what trained weights compute.
     *("dropout", "attention_dropout", "relu_dropout", "seed"),
 }
+
+
+_CHOSEN_FOR_THE_RUN = ("bleu_tokenizer", "pad_to_boundary")
+"""Fields that `train` replaces by what fits the language or the devices."""
+
+
+def preset_from(init_from: str | Path, model_dir: str | Path) -> Preset:
+    """Returns the configuration of another model, to train its weights further.
+
+    Args:
+        init_from: Directory of the other model.
+        model_dir: Directory of the new model. If it has checkpoints to resume from,
+            `init_from` is not needed any more, and may be gone.
+
+    Raises:
+        UserError: If there is no other model.
+    """
+    other, new = ModelDir(init_from), ModelDir(model_dir)
+    if new.checkpoints.steps() and not other.path.exists():
+        other = new
+    defaults = TrainingConfig()
+    return Preset(
+        transformer=other.transformer_config,
+        training=other.training_config.replace(
+            **{name: getattr(defaults, name) for name in _CHOSEN_FOR_THE_RUN}
+        ),
+    )
 
 
 def differing_values(config: TransformerConfig, init_from: str) -> dict[str, Any]:

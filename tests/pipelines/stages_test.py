@@ -281,7 +281,7 @@ def test_vocabulary_kinds_and_training_options_run_end_to_end(
         ),
         (["--profile_steps=10"], "profile_steps must be the first and the last step"),
         (["--ema_decay=1"], "ema_decay must be between 0 and 1"),
-        (["--init_from=/no/such"], "/no/such has no checkpoint yet"),
+        (["--init_from=/no/such"], "/no/such holds no model (config.json)"),
         (["--strategy=tpu"], "No TPU"),
         (["--strategy=multi_worker"], "needs the addresses of the workers"),
         (

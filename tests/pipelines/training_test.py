@@ -227,6 +227,32 @@ def test_init_from_starts_with_the_weights_of_another_run(work):
     assert losses(found)[1] < 0.9 * fresh[1]
 
 
+def test_init_from_uses_the_configuration_of_the_model(work):
+    run = ["--bleu_sentences=0", "--log_format=json", "--report_seconds=0"]
+    sizes = ["--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=2"]
+    other = ["--logits_bias", "--position=sinusoidal_marian", "--warmup_steps=7"]
+    line = [*directories(work, "pretrained"), *run, *sizes, *other, "--preset=multi30k"]
+    command.stage("train", *line, "--train_steps=2")
+    line = [*directories(work, "tuned"), f"--init_from={work}/pretrained", *run]
+    line.append("--dropout=0.4")
+    first = events(command.stage("train", *line, "--train_steps=1").stderr)
+    assert not any("has other values" in e.get("text", "") for e in first)
+    # The other directory is not needed to resume.
+    (work / "pretrained").rename(work / "moved")
+    command.stage("train", *line, "--train_steps=2")
+    config = json.loads((work / "tuned" / "config.json").read_text())
+    expected = json.loads((work / "moved" / "config.json").read_text())["model"]
+    assert config["model"] == {**expected, "dropout": 0.4}
+    assert config["training"]["warmup_steps"] == 7
+    assert CheckpointStore(work / "tuned" / "checkpoints").steps() == [1, 2]
+    # A preset that is given replaces it.
+    (work / "moved").rename(work / "pretrained")
+    line = [*directories(work, "small"), f"--init_from={work}/pretrained", *run]
+    line += ["--preset=tiny", *sizes, "--train_steps=1"]
+    given = events(command.stage("train", *line).stderr)
+    assert any("position=sinusoidal_marian" in e.get("text", "") for e in given)
+
+
 def test_token_epoch_and_time_budgets_stop_training(work):
     tokens = train(work, "tokens", "--train_tokens=500")
     assert 1 < max(losses(tokens)) < 6
