@@ -100,7 +100,7 @@ def _of_model() -> tuple[str, "TransformerConfig", dict[str, Any]]:
     model_dir = ModelDir(FLAGS.model_dir)
     transformer, steps = model_dir.transformer_config, model_dir.checkpoints.steps()
     if not steps:
-        raise UserError(f"{FLAGS.model_dir} has no checkpoint yet.")
+        raise model_dir.no_checkpoint_error()
     train = model_dir.config["data"]["splits"]["train"]
     epochs = model_dir.checkpoints.progress(steps[-1])["epochs"]
     run = {

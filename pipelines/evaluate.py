@@ -115,9 +115,12 @@ def main() -> int:
         else:
             name = FLAGS.split
             if name not in manifest["splits"]:
+                reason = f"its data was prepared without --{name}_source"
+                if model_dir.imported_path.is_file():
+                    reason = "it is an imported model"
                 raise UserError(
-                    f"{FLAGS.model_dir} has no {name} split: its data was prepared "
-                    f"without --{name}_source. Use --source and --reference instead."
+                    f"{FLAGS.model_dir} has no {name} split: {reason}. Use --source "
+                    "and --reference instead."
                 )
             text, reference_path = (
                 text_path(Path(FLAGS.model_dir), name, side)

@@ -88,10 +88,8 @@ class ModelDir(ModelFiles):
         else:
             steps = available[-last:]
         if not steps:
-            raise UserError(
-                f"{self.path} has no checkpoint yet"
-                + (f" with a {metric}." if best else ".")
-            )
+            kind = f"checkpoint with a {metric}" if best else "checkpoint"
+            raise self.no_checkpoint_error(kind)
         weights = average_weights([self.checkpoints.weights_path(s) for s in steps])
         # The newest step, even if the best checkpoints are older: the average is used
         # until training saves a newer one.
@@ -162,7 +160,7 @@ class ModelDir(ModelFiles):
             )
         if checkpoint == "latest":
             if not steps:
-                raise UserError(f"{self.path} has no checkpoint yet.")
+                raise self.no_checkpoint_error()
             return self.checkpoints.weights_path(steps[-1])
         if checkpoint in named:
             path = named[checkpoint]

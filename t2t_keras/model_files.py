@@ -67,6 +67,7 @@ class ModelFiles:
     Attributes:
         path: The directory.
         checkpoints: The checkpoints.
+        config_path: Path of the file that makes a directory a model directory.
         averaged_path: Path of the average of several checkpoints.
         ema_path: Path of the exponential moving average.
         imported_path: Path of the weights of an imported model.
@@ -76,6 +77,7 @@ class ModelFiles:
     def __init__(self, path: str | Path, **checkpoints: Any) -> None:
         self.path = Path(path)
         self.checkpoints = CheckpointStore(self.path / "checkpoints", **checkpoints)
+        self.config_path = self.path / CONFIG
         self.averaged_path = self.path / "averaged.npz"
         self.ema_path = self.path / "ema.npz"
         self.imported_path = self.path / IMPORTED_WEIGHTS
@@ -88,7 +90,7 @@ class ModelFiles:
         Raises:
             UserError: If the directory contains no model, or the file is damaged.
         """
-        path = self.path / CONFIG
+        path = self.config_path
         with user_path(self.path, "read"):
             if not path.is_file():
                 raise UserError(f"{self.path} holds no model ({CONFIG}).")
@@ -131,7 +133,7 @@ class ModelFiles:
         try:
             return kind.from_dict({k: v for n in names for k, v in config[n].items()})
         except UserError as error:
-            raise UserError(f"{self.path / CONFIG}: {error}") from error
+            raise UserError(f"{self.config_path}: {error}") from error
 
     @property
     def tokenizers(self) -> TokenizerPair:
@@ -163,7 +165,7 @@ class ModelFiles:
             "run": run_section,
             "data": data.manifest,
         }
-        if (self.path / CONFIG).is_file():
+        if self.config_path.is_file():
             self.check_same_training(transformer, training, data)
             self._write_config(config)
             return
@@ -179,7 +181,7 @@ class ModelFiles:
 
     def _write_config(self, config: dict[str, Any]) -> None:
         write_atomically(
-            self.path / CONFIG, json.dumps(config, indent=2).encode() + b"\n"
+            self.config_path, json.dumps(config, indent=2).encode() + b"\n"
         )
 
     def check_same_training(
@@ -195,7 +197,7 @@ class ModelFiles:
                 f"resume. To train it further, pass --init_from={self.path} and "
                 "another --model_dir."
             )
-        if (self.path / CONFIG).is_file():
+        if self.config_path.is_file():
             check_same_training(
                 self.path,
                 self.config["data"],
@@ -223,6 +225,18 @@ class ModelFiles:
     def is_locked(self) -> bool:
         """Returns whether a training is running on the directory."""
         return is_locked(self.path / _LOCK)
+
+    def no_checkpoint_error(self, kind: str = "checkpoint") -> UserError:
+        """Returns the error for a directory without checkpoints.
+
+        Args:
+            kind: What is missing, for the message. Default "checkpoint".
+        """
+        if self.imported_path.is_file():
+            return UserError(
+                f"{self.path} holds an imported model, which has no {kind}."
+            )
+        return UserError(f"{self.path} has no {kind} yet.")
 
     def check_space(self, variables: Iterable[keras.Variable]) -> None:
         """Checks that the disk has space for a checkpoint.

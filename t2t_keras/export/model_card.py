@@ -38,7 +38,9 @@ def model_card(
     Returns:
         The model card as a JSON object.
     """
-    training, _ = model_dir.training_config.sections()
+    training: dict[str, Any] = {}
+    if not model_dir.imported_path.is_file():
+        training, _ = model_dir.training_config.sections()
     scores = {
         path.name.removeprefix("scores.").removesuffix(".json"): read_object(path)
         for path in sorted(model_dir.path.glob("scores.*.json"))
@@ -71,8 +73,12 @@ def _markdown(card: dict[str, Any]) -> str:
     lines = [
         f"# {card['name']}",
         "",
-        f"A Transformer from {data['source_lang']} to {data['target_lang']}, trained "
-        f"with t2t-keras on {data['corpus']}.",
+        f"A Transformer from {data['source_lang']} to {data['target_lang']}, "
+        + (
+            f"trained with t2t-keras on {data['corpus']}."
+            if card["training"]
+            else f"imported with t2t-keras from {data['corpus']}."
+        ),
     ]
     sections = {
         "Data": {
@@ -85,7 +91,7 @@ def _markdown(card: dict[str, Any]) -> str:
         },
         "Scores": dict(_scores(card)),
         "Model": {"parameters": sum(card["parameters"]), **card["model"]},
-        "Training": card["training"],
+        **({"Training": card["training"]} if card["training"] else {}),
         "Serving": {"weights": ", ".join(card["weights"]), **card["serving"]},
         "Versions": card["versions"],
     }
