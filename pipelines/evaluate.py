@@ -76,7 +76,7 @@ def main() -> int:
     from t2t_keras.data.text_lines import read_lines, readable
     from t2t_keras.decoding.translation_status import INVALID, MODEL_ERROR
     from t2t_keras.evaluation.bleu import (
-        check_flavours,
+        check_score_names,
         compare_translations,
         score_translations,
     )
@@ -99,8 +99,8 @@ def main() -> int:
             "--target_lang needs --hypothesis: with a model, its own language is used."
         )
     standard_streams.check_output("-")
-    flavours = list(dict.fromkeys(FLAGS.scores))
-    check_flavours(flavours)
+    score_names = list(dict.fromkeys(FLAGS.scores))
+    check_score_names(score_names)
     target_lang = languages.TARGET_LANG.value
     if FLAGS.hypothesis:
         text, reference_path = Path(FLAGS.hypothesis), Path(FLAGS.reference)
@@ -151,7 +151,7 @@ def main() -> int:
     tokenizer, note = choose_tokenizer(
         target_lang, FLAGS.bleu_tokenizer, readable_references
     )
-    if note and {"bleu", "bleu_lc"} & {*flavours}:
+    if note and {"bleu", "bleu_lc"} & {*score_names}:
         stage.report(note)
     hypotheses, decoded = lines, None
     if not FLAGS.hypothesis:
@@ -170,7 +170,7 @@ def main() -> int:
         exits.add(decoded.scored.report(reported | {INVALID}))
     hypotheses = [readable(line) for line in hypotheses]
     scores = score_translations(
-        hypotheses, readable_references, flavours, target_lang, tokenizer
+        hypotheses, readable_references, score_names, target_lang, tokenizer
     )
     for score in scores:
         print(score)
@@ -182,7 +182,7 @@ def main() -> int:
             hypotheses,
             [readable(line) for line in baseline],
             readable_references,
-            flavours,
+            score_names,
             target_lang,
             FLAGS.bootstrap_samples,
             tokenizer,

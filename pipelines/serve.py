@@ -158,7 +158,7 @@ def main() -> None:
     """Runs the stage."""
     from t2t_keras.server.admission import Admission
     from t2t_keras.server.file_descriptor_limit import max_connections
-    from t2t_keras.server.memory_budget import divided
+    from t2t_keras.server.memory_budget import divide_memory
     from t2t_keras.server.memory_release import keep_for_good
     from t2t_keras.server.model_registry import Registry
     from t2t_keras.server.model_server import serve
@@ -167,7 +167,7 @@ def main() -> None:
     from t2t_keras.server.request_batcher import Batcher
     from t2t_keras.server.server_options import ServerOptions
 
-    memory = divided(
+    memory = divide_memory(
         FLAGS.max_memory_mb, FLAGS.max_request_bytes, FLAGS.max_response_bytes
     )
     runtime.limit_tensors(memory.tensors)
@@ -225,10 +225,12 @@ def main() -> None:
         batcher,
         metrics,
         FLAGS.max_request_rows,
-        Admission(FLAGS.max_concurrent_requests, memory.requests, memory.room),
+        Admission(
+            FLAGS.max_concurrent_requests, memory.requests, memory.available_bytes
+        ),
     )
     if file and FLAGS.model_config_file_poll_wait_seconds:
-        file.follow(registry, FLAGS.model_config_file_poll_wait_seconds)
+        file.watch(registry, FLAGS.model_config_file_poll_wait_seconds)
     keep_for_good()
     asyncio.run(_serve(serve(registry, batcher, predictor, metrics, options, _report)))
 

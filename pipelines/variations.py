@@ -69,14 +69,14 @@ def main(arguments: list[str]) -> int:
         The exit status.
     """
     from t2t_keras.data.preparation import PreparedData
-    from t2t_keras.evaluation.bleu import check_flavours
+    from t2t_keras.evaluation.bleu import check_score_names
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.files import directory_at, locked, write_atomically
 
     standard_streams.check_output("-")
     rows, base = _rows(), preset_flag.chosen_preset()
     _check_arguments(arguments)
-    check_flavours([FLAGS.row_score])
+    check_score_names([FLAGS.row_score])
     _check_rows(rows, base)
     manifest = PreparedData(FLAGS.data_dir).manifest
     tokenizer, note = choose_tokenizer(manifest["target_lang"], FLAGS.bleu_tokenizer)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from absl import flags
 
-from t2t_keras.evaluation.bleu import FLAVOURS
+from t2t_keras.evaluation.bleu import SCORES
 from t2t_keras.pipelines import (  # noqa: F401  (they define flags)
     average,
     complexity,
@@ -115,7 +115,7 @@ def test_help_has_complete_sentences_default_and_unit(flag):
 
 def test_every_score_is_explained():
     page = (ROOT / "docs" / "reproduce.md").read_text()
-    for name in FLAVOURS:
+    for name in SCORES:
         assert f"`{name}`" in page
         assert re.search(rf"\b{name}\b", flags.FLAGS["scores"].help)
 

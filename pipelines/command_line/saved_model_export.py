@@ -137,7 +137,7 @@ def _shrink(
     """Rounds the weights to the storage format and measures the difference in BLEU."""
     from t2t_keras.evaluation.bleu import Score, score_translations
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
-    from t2t_keras.export.servable import stored
+    from t2t_keras.export.servable import stored_value
 
     sources, references = (_held_out(model_dir, s) for s in ("source", "target"))
     lang = model_dir.config["data"]["target_lang"]
@@ -155,7 +155,7 @@ def _shrink(
     before = bleu() if sources else None
     for model in models:
         for variable in model.variables:
-            variable.assign(stored(variable, FLAGS.weights_dtype))
+            variable.assign(stored_value(variable, FLAGS.weights_dtype))
     if before is None:
         report("No held-out text: the difference in BLEU was not measured.")
         return {"bleu_difference": None}

@@ -88,7 +88,7 @@ def read_models(
 ) -> "tuple[ModelServerConfig, ConfigFile | None]":
     """Returns the models to serve, and their config file if there is one."""
     from t2t_keras.server.config_file import ConfigFile
-    from t2t_keras.server.model_config import one_model
+    from t2t_keras.server.model_config import single_model_config
 
     if bool(FLAGS.model_base_path) == bool(FLAGS.model_config_file):
         raise UserError("Give either --model_base_path or --model_config_file.")
@@ -98,7 +98,7 @@ def read_models(
             is_directory = path.is_dir()
         if not is_directory:
             raise UserError(f"--model_base_path: there is no directory {path}.")
-        return one_model(FLAGS.model_name, FLAGS.model_base_path), None
+        return single_model_config(FLAGS.model_name, FLAGS.model_base_path), None
     file = ConfigFile(FLAGS.model_config_file, report)
     return file.config, file
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from t2t_keras.client.model_client import Client
-from t2t_keras.client.responses import INVALID_ANSWER, RequestError
+from t2t_keras.client.responses import INVALID_RESPONSE, RequestError
 
 _OWN_DEADLINE = "Deadline Exceeded"
 """gRPC's message if the deadline passed without a response."""
@@ -44,9 +44,9 @@ class GrpcClient(Client):
         if self._tls_context:
             self._tls_context.set_alpn_protocols(["h2"])
             credentials = grpc.ssl_channel_credentials(
-                _roots(self._tls_context),
-                _content(self.key_file),
-                _content(self.certificate_file),
+                _trusted_certificates(self._tls_context),
+                _read_file(self.key_file),
+                _read_file(self.certificate_file),
             )
             self._channel = grpc.secure_channel(self.server, credentials, options)
         else:
@@ -72,7 +72,7 @@ class GrpcClient(Client):
                 request, timeout=seconds, metadata=self._metadata
             )
         except grpc.RpcError as error:
-            raise self._failure(error, seconds) from None
+            raise self._request_error(error, seconds) from None
         try:
             return {
                 name: tf.make_ndarray(tensor)
@@ -80,9 +80,9 @@ class GrpcClient(Client):
             }
         except (TypeError, ValueError, KeyError) as error:
             message = f"a malformed tensor: {error}"
-            raise RequestError(self.server, INVALID_ANSWER, message) from error
+            raise RequestError(self.server, INVALID_RESPONSE, message) from error
 
-    def _failure(self, error: grpc.RpcError, seconds: float) -> RequestError:
+    def _request_error(self, error: grpc.RpcError, seconds: float) -> RequestError:
         code, message = error.code().name, error.details() or "no reason given"
         is_connected = True
         if code in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
@@ -90,12 +90,12 @@ class GrpcClient(Client):
         if code == "DEADLINE_EXCEEDED" and not is_connected:
             code, message = "UNAVAILABLE", f"no connection within {seconds:.3g} s"
         elif code == "DEADLINE_EXCEEDED" and _OWN_DEADLINE in message:
-            message = f"no answer within {seconds:.3g} s"
+            message = f"no response within {seconds:.3g} s"
         elif not is_connected:
-            message = self._why_unreachable() or message
+            message = self._connection_error() or message
         return RequestError(self.server, code, message, is_connected)
 
-    def _why_unreachable(self) -> str | None:
+    def _connection_error(self) -> str | None:
         """Connects without gRPC to find the cause of a connection failure.
 
         gRPC reports the error of only one of a host's addresses: if "localhost" is
@@ -121,7 +121,7 @@ class GrpcClient(Client):
         return None
 
     def _is_connected(self) -> bool:
-        """Returns whether the channel is connected, which only subscribers learn."""
+        """Returns whether the channel is connected; gRPC tells only subscribers."""
         states: queue.SimpleQueue[grpc.ChannelConnectivity] = queue.SimpleQueue()
 
         def notify(state: grpc.ChannelConnectivity) -> None:
@@ -138,11 +138,11 @@ class GrpcClient(Client):
         self._channel.close()
 
 
-def _content(file: str | None) -> bytes | None:
+def _read_file(file: str | None) -> bytes | None:
     return Path(file).read_bytes() if file else None
 
 
-def _roots(context: ssl.SSLContext) -> bytes | None:
+def _trusted_certificates(context: ssl.SSLContext) -> bytes | None:
     """Returns a context's trusted certificates as PEM; None for gRPC's defaults."""
     certificates = context.get_ca_certs(binary_form=True)
     return "".join(map(ssl.DER_cert_to_PEM_cert, certificates)).encode() or None

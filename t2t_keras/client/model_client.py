@@ -24,8 +24,8 @@ MAX_BACKOFF = 10.0
 _MIN_BACKOFF = 0.01
 """Seconds. A busy server must not be retried without a pause."""
 
-_AHEAD = 4
-"""Requests read ahead per concurrent request, while an earlier one is unanswered."""
+_READ_AHEAD = 4
+"""Requests to read ahead per concurrent request while a response is pending."""
 
 
 class Address(NamedTuple):
@@ -46,16 +46,18 @@ class Address(NamedTuple):
         Raises:
             UserError: If `server` is not an address.
         """
-        wrong = UserError(f"The server must be HOST:PORT. Received: {server!r}")
+        invalid_address = UserError(
+            f"The server must be HOST:PORT. Received: {server!r}"
+        )
         try:
             parts = urllib.parse.urlsplit(f"//{server}")
             host, port = parts.hostname, parts.port
             # The resolver's encoding; it limits each label to 63 characters.
             (host or "").encode("idna")
         except ValueError as error:
-            raise wrong from error
+            raise invalid_address from error
         if not host or not port or parts.netloc != server or parts.username:
-            raise wrong
+            raise invalid_address
         return cls(host, port)
 
     @property
@@ -229,8 +231,8 @@ class Client(abc.ABC):
             RequestError: If a request fails; raised after all earlier results.
             Exception: What the iterable raises; raised after all earlier results.
         """
-        sent: queue.Queue[tuple[list[str], Future[list[list[Translation]]]]]
-        sent = queue.Queue(_AHEAD * concurrent_requests)
+        pending: queue.Queue[tuple[list[str], Future[list[list[Translation]]]]]
+        pending = queue.Queue(_READ_AHEAD * concurrent_requests)
         free_slots = threading.Semaphore(concurrent_requests)
         pool = ThreadPoolExecutor(concurrent_requests)
 
@@ -240,22 +242,22 @@ class Client(abc.ABC):
                 # Waits before it takes sentences, since more may arrive meanwhile.
                 free_slots.acquire()
                 for group in windows(sentences, rows_per_request, wait):
-                    answer = pool.submit(self.translate, group)
-                    answer.add_done_callback(lambda _: free_slots.release())
-                    sent.put((group, answer))
+                    future = pool.submit(self.translate, group)
+                    future.add_done_callback(lambda _: free_slots.release())
+                    pending.put((group, future))
                     free_slots.acquire()
                 end.set_result([])
             except Exception as error:
                 end.set_exception(error)
-            sent.put(([], end))
+            pending.put(([], end))
 
         threading.Thread(target=send, daemon=True).start()
         try:
-            group, answer = sent.get()
+            group, future = pending.get()
             while group:
-                yield group, answer.result()
-                group, answer = sent.get()
-            answer.result()
+                yield group, future.result()
+                group, future = pending.get()
+            future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

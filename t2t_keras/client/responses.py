@@ -11,14 +11,14 @@ from t2t_keras.decoding.translation_status import MODEL_ERROR, OK, TOO_LONG
 from t2t_keras.decoding.translations import Translation
 from t2t_keras.plurals import counted
 
-INVALID_ANSWER = "INVALID_ANSWER"
+INVALID_RESPONSE = "INVALID_RESPONSE"
 """Code of a response that does not hold translations."""
 
 _NO_SERVER = "Check that a server of this protocol, with or without TLS, listens there."
 
 _ADVICE = {
     "DEADLINE_EXCEEDED": "Increase the timeout or send fewer sentences per request.",
-    INVALID_ANSWER: (
+    INVALID_RESPONSE: (
         "Check that t2t-export exported the model and that it has this signature."
     ),
     "NOT_FOUND": "Check the model's name, version and label.",
@@ -46,7 +46,7 @@ _CONNECTION_ADVICE = {
     ),
     r"resolv|not known|domain name not found": "Check the host name.",
     r"no connection within|timed out|no route|unreachable": (
-        "The host does not answer: check the host and port, and that the host is up."
+        "The host does not respond: check the host and port, and that the host is up."
     ),
 }
 """Advice by connection error, for failures to reach a server."""
@@ -59,9 +59,9 @@ class RequestError(RuntimeError):
 
     Args:
         server: Address of the server.
-        code: Name of the gRPC status, for REST too; or `INVALID_ANSWER`.
+        code: Name of the gRPC status, for REST too; or `INVALID_RESPONSE`.
         message: Error message of the server or the connection.
-        is_connected: Whether the message is the server's. Default True.
+        is_connected: Whether the server was reached. Default True.
         retry_after: Seconds that the server asks to wait before a retry. Default
             unknown.
 
@@ -79,19 +79,19 @@ class RequestError(RuntimeError):
     ) -> None:
         advice = _ADVICE.get(code, "")
         if not is_connected:
-            found = (
+            matching_advice = (
                 advice
                 for pattern, advice in _CONNECTION_ADVICE.items()
                 if re.search(pattern, message, re.IGNORECASE)
             )
-            advice = next(found, _NO_SERVER)
+            advice = next(matching_advice, _NO_SERVER)
         super().__init__(f"{server}: {code}: {message.rstrip('.')}. {advice}".rstrip())
         self.server = server
         self.code = code
         self.message = message
         self.retry_after = retry_after
         self._is_connected = is_connected
-        # Waiting does not fix a certificate.
+        # A retry does not fix a certificate.
         is_tls = not is_connected and re.search(_TLS, message, re.IGNORECASE)
         self.may_retry = code in ("UNAVAILABLE", "RESOURCE_EXHAUSTED") and not is_tls
 
@@ -134,18 +134,18 @@ def read_response(
         states = np.asarray(outputs["status"], object)
     except (KeyError, TypeError, ValueError) as error:
         message = f"the outputs are {sorted(outputs)}: {error!r}"
-        raise RequestError(server, INVALID_ANSWER, message) from error
+        raise RequestError(server, INVALID_RESPONSE, message) from error
     # [batch], or [batch, n_best]
     rank = 2 if n_best else 1
-    is_right = texts.shape == scores.shape and states.shape == (number,)
-    if not is_right or texts.ndim != rank or len(texts) != number:
+    shapes_match = texts.shape == scores.shape and states.shape == (number,)
+    if not shapes_match or texts.ndim != rank or len(texts) != number:
         message = (
             f"the outputs for {counted(number, 'sentence')} have the shapes "
             f"{names[0]} {list(texts.shape)}, {names[1]} {list(scores.shape)} and "
             f"status {list(states.shape)}"
         )
-        raise RequestError(server, INVALID_ANSWER, message)
-    found = []
+        raise RequestError(server, INVALID_RESPONSE, message)
+    translations = []
     for row, row_scores, state in zip(
         # [batch, hypotheses]
         texts.reshape(number, -1),
@@ -161,8 +161,8 @@ def read_response(
             # The search pads missing hypotheses with impossible scores.
             if state in (OK, TOO_LONG) and score > NO_HYPOTHESIS
         ]
-        found.append(hypotheses or [Translation("", None, state)])
-    return found
+        translations.append(hypotheses or [Translation("", None, state)])
+    return translations
 
 
 def _text(value: Any) -> str:

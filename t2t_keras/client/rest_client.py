@@ -17,7 +17,7 @@ from urllib3.exceptions import (
 )
 
 from t2t_keras.client.model_client import Client
-from t2t_keras.client.responses import INVALID_ANSWER, RequestError
+from t2t_keras.client.responses import INVALID_RESPONSE, RequestError
 
 _MAX_CONNECTIONS = 256
 _MAX_SHOWN = 500
@@ -74,7 +74,7 @@ class RestClient(Client):
     def _predict(self, sentences: list[str], seconds: float) -> Mapping[str, Any]:
         body = {
             "signature_name": self.signature_name,
-            "inputs": {"text": [_value(sentence) for sentence in sentences]},
+            "inputs": {"text": [_json_value(sentence) for sentence in sentences]},
         }
         try:
             response = self._pool.request(
@@ -88,7 +88,7 @@ class RestClient(Client):
             )
         except ReadTimeoutError:
             raise RequestError(
-                self.server, "DEADLINE_EXCEEDED", f"no answer within {seconds:.3g} s"
+                self.server, "DEADLINE_EXCEEDED", f"no response within {seconds:.3g} s"
             ) from None
         except ConnectTimeoutError as error:
             message = f"no connection within {seconds:.3g} s"
@@ -103,21 +103,21 @@ class RestClient(Client):
     def _outputs(self, response: urllib3.BaseHTTPResponse) -> Mapping[str, Any]:
         text = response.data.decode("utf-8", "replace")
         try:
-            answer = json.loads(text)
+            content = json.loads(text)
         except (ValueError, RecursionError):
-            answer = None
-        is_object = isinstance(answer, dict)
+            content = None
+        is_object = isinstance(content, dict)
         if response.status != 200:
-            message = answer.get("error") if is_object else None
+            message = content.get("error") if is_object else None
             code = _CODES.get(response.status, "UNKNOWN")
             message = f"HTTP {response.status}: {message or text.strip()[:_MAX_SHOWN]}"
             raise RequestError(
                 self.server, code, message, retry_after=_retry_after(response)
             )
-        if not is_object or not isinstance(answer.get("outputs"), dict):
+        if not is_object or not isinstance(content.get("outputs"), dict):
             message = f"no outputs by name in {text[:_MAX_SHOWN]!r}"
-            raise RequestError(self.server, INVALID_ANSWER, message)
-        return answer["outputs"]
+            raise RequestError(self.server, INVALID_RESPONSE, message)
+        return content["outputs"]
 
     def close(self) -> None:
         """Closes idle connections; requests in progress run until their timeout."""
@@ -136,7 +136,7 @@ def _quoted(name: str) -> str:
     return urllib.parse.quote(name, safe="")
 
 
-def _value(sentence: str) -> str | dict[str, str]:
+def _json_value(sentence: str) -> str | dict[str, str]:
     """Returns a sentence as a JSON value; one with lone surrogates becomes bytes."""
     if not any("\ud800" <= character <= "\udfff" for character in sentence):
         return sentence

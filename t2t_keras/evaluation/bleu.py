@@ -1,7 +1,7 @@
 """BLEU, chrF and TER by sacreBLEU (Post, 2018), each with its signature.
 
 Published BLEU scores differ in tokenization and casing, and only scores of the same
-kind are comparable. Each kind therefore has its own name here, a flavour.
+kind are comparable. Each kind therefore has a name of its own; see `SCORES`.
 """
 
 import re
@@ -27,7 +27,7 @@ class Score(NamedTuple):
     """A corpus-level score and how it was computed.
 
     Attributes:
-        name: A key of `FLAVOURS`.
+        name: A key of `SCORES`.
         value: The score: 0 to 100, higher is better. For TER: 0 and up, lower is
             better.
         signature: sacreBLEU's signature. Scores are comparable if it is equal.
@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
     """Comparison of a system with a baseline (Koehn, 2004).
 
     Attributes:
-        name: A key of `FLAVOURS`.
+        name: A key of `SCORES`.
         baseline: Score of the baseline.
         value: Score of the system.
         p_value: Probability that a difference of this size occurs by chance, estimated
@@ -96,19 +96,19 @@ def _moses_split(lang: str) -> Edit:
     return edit
 
 
-class _Flavour(NamedTuple):
+class _Definition(NamedTuple):
     """Definition of a score.
 
     Attributes:
         metric: Creates sacreBLEU's metric, given the tokenizer for the language.
         editor: Creates the preprocessing function for a language. Default None (no
             preprocessing).
-        mark: Name of the preprocessing in the signature.
+        preprocessing: Name of the preprocessing in the signature.
     """
 
     metric: Callable[[str], Metric]
     editor: Callable[[str], Edit] | None = None
-    mark: str = ""
+    preprocessing: str = ""
 
 
 def _multi_bleu(_: str) -> Metric:
@@ -116,18 +116,18 @@ def _multi_bleu(_: str) -> Metric:
     return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
-FLAVOURS: dict[str, _Flavour] = {
-    "bleu": _Flavour(lambda tokenizer: BLEU(tokenize=tokenizer)),
-    "bleu_lc": _Flavour(lambda tokenizer: BLEU(tokenize=tokenizer, lowercase=True)),
-    "bleu_intl": _Flavour(lambda _: BLEU(tokenize="intl")),
-    "bleu_intl_lc": _Flavour(lambda _: BLEU(tokenize="intl", lowercase=True)),
-    "bleu_moses": _Flavour(_multi_bleu, _moses, "unicode-punct+moses"),
-    "bleu_moses_split": _Flavour(
+SCORES: dict[str, _Definition] = {
+    "bleu": _Definition(lambda tokenizer: BLEU(tokenize=tokenizer)),
+    "bleu_lc": _Definition(lambda tokenizer: BLEU(tokenize=tokenizer, lowercase=True)),
+    "bleu_intl": _Definition(lambda _: BLEU(tokenize="intl")),
+    "bleu_intl_lc": _Definition(lambda _: BLEU(tokenize="intl", lowercase=True)),
+    "bleu_moses": _Definition(_multi_bleu, _moses, "unicode-punct+moses"),
+    "bleu_moses_split": _Definition(
         _multi_bleu, _moses_split, "unicode-punct+moses+compounds"
     ),
-    "bleu_none": _Flavour(lambda _: BLEU(tokenize="none", force=True)),
-    "chrf": _Flavour(lambda _: CHRF()),
-    "ter": _Flavour(lambda _: TER()),
+    "bleu_none": _Definition(lambda _: BLEU(tokenize="none", force=True)),
+    "chrf": _Definition(lambda _: CHRF()),
+    "ter": _Definition(lambda _: TER()),
 }
 """The available scores by name.
 
@@ -145,21 +145,21 @@ FLAVOURS: dict[str, _Flavour] = {
 """
 
 
-def check_flavours(names: Sequence[str]) -> None:
+def check_score_names(names: Sequence[str]) -> None:
     """Checks the names of scores and the packages that they need.
 
     Raises:
-        UserError: If there are no names, one is not a key of `FLAVOURS`, or a required
+        UserError: If there are no names, one is not a key of `SCORES`, or a required
             package is not installed.
     """
-    unknown = [name for name in names if name not in FLAVOURS]
+    unknown = [name for name in names if name not in SCORES]
     if unknown or not names:
         raise UserError(
-            f"Scores must be among {', '.join(FLAVOURS)}. Received: "
+            f"Scores must be among {', '.join(SCORES)}. Received: "
             f"{', '.join(unknown) or names}"
         )
-    if edited := [name for name in names if FLAVOURS[name].editor]:
-        require_extra("moses", f"The score {edited[0]}")
+    if preprocessed := [name for name in names if SCORES[name].editor]:
+        require_extra("moses", f"The score {preprocessed[0]}")
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
@@ -171,14 +171,16 @@ def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None
         )
 
 
-def _signature(flavour: _Flavour, lang: str, signature: Any) -> str:
+def _signature(definition: _Definition, lang: str, signature: Any) -> str:
     text = signature.format()
-    if not flavour.mark:
+    if not definition.preprocessing:
         return text
     import sacremoses
 
-    edited = f"{flavour.mark}-{lang}-sacremoses-{sacremoses.__version__}"
-    return text.replace("tok:none", f"tok:{edited}")
+    preprocessed = (
+        f"{definition.preprocessing}-{lang}-sacremoses-{sacremoses.__version__}"
+    )
+    return text.replace("tok:none", f"tok:{preprocessed}")
 
 
 def score_translations(
@@ -193,7 +195,7 @@ def score_translations(
     Args:
         hypotheses: One translation per sentence.
         references: One reference per sentence.
-        names: Keys of `FLAVOURS`. Default BLEU and chrF2.
+        names: Keys of `SCORES`. Default BLEU and chrF2.
         lang: Language code of the text, used to choose tokenizers. Default "en".
         tokenizer: Tokenizer for "bleu" and "bleu_lc"; see `choose_tokenizer`. Default
             "auto".
@@ -203,15 +205,15 @@ def score_translations(
             score or the tokenizer is unknown.
     """
     _check_lengths(hypotheses, references)
-    check_flavours(names)
-    suited = choose_tokenizer(lang, tokenizer).name
+    check_score_names(names)
+    chosen_tokenizer = choose_tokenizer(lang, tokenizer).name
     scores = []
     for name in names:
-        flavour = FLAVOURS[name]
-        edit = flavour.editor(lang) if flavour.editor else list
-        metric = flavour.metric(suited)
+        definition = SCORES[name]
+        edit = definition.editor(lang) if definition.editor else list
+        metric = definition.metric(chosen_tokenizer)
         result = metric.corpus_score(edit(hypotheses), [edit(references)])
-        signature = _signature(flavour, lang, metric.get_signature())
+        signature = _signature(definition, lang, metric.get_signature())
         lengths = (
             f"{counted(result.sys_len, 'token')} for {result.ref_len:,}, "
             f"brevity {result.bp:.3f}"
@@ -237,7 +239,7 @@ def compare_translations(
         hypotheses: Translations of the system.
         baseline: Translations of the baseline.
         references: One reference per sentence.
-        names: Keys of `FLAVOURS`. Default BLEU and chrF2.
+        names: Keys of `SCORES`. Default BLEU and chrF2.
         lang: Language code of the text, used to choose tokenizers. Default "en".
         samples: Number of bootstrap samples. Default 1,000.
         tokenizer: Tokenizer for "bleu" and "bleu_lc"; see `choose_tokenizer`. Default
@@ -248,15 +250,15 @@ def compare_translations(
     """
     _check_lengths(hypotheses, references)
     _check_lengths(baseline, references)
-    check_flavours(names)
-    suited = choose_tokenizer(lang, tokenizer).name
+    check_score_names(names)
+    chosen_tokenizer = choose_tokenizer(lang, tokenizer).name
     comparisons = []
     for name in names:
-        flavour = FLAVOURS[name]
-        edit = flavour.editor(lang) if flavour.editor else list
+        definition = SCORES[name]
+        edit = definition.editor(lang) if definition.editor else list
         test = PairedTest(
             [("baseline", edit(baseline)), ("system", edit(hypotheses))],
-            {name: flavour.metric(suited)},
+            {name: definition.metric(chosen_tokenizer)},
             [edit(references)],
             test_type="bs",
             n_samples=samples,
@@ -273,7 +275,7 @@ def compare_translations(
                 base.score,
                 system.score,
                 p_value,
-                _signature(flavour, lang, signature),
+                _signature(definition, lang, signature),
             )
         )
     return comparisons

@@ -89,7 +89,7 @@ class TranslationServable:
         self._module = tf.Module()
         self._module.weights = [
             tf.Variable(
-                stored(variable, weights_dtype),
+                stored_value(variable, weights_dtype),
                 trainable=False,
                 name=variable.path.replace("/", "."),
             )
@@ -138,8 +138,8 @@ class TranslationServable:
 
         def run(*tensors: tf.Tensor) -> dict[str, tf.Tensor]:
             mapping = [
-                (variable, tf.cast(own, variable.dtype))
-                for variable, own in zip(
+                (variable, tf.cast(weight, variable.dtype))
+                for variable, weight in zip(
                     self._keras_variables, self._module.weights, strict=True
                 )
             ]
@@ -182,26 +182,26 @@ class TranslationServable:
             texts, and ids and scores of 0.
         """
         searched = is_translatable(sentences.status)
-        place = tf.where(searched)[:, 0]
-        ids = tf.gather(sentences.ids, place)
-        found = text_search.search(ids, ids[:, :0], tf.gather(seeds, place))
-        outcome = text_search.status_after_search(
-            tf.gather(sentences.status, place), found.scores
+        row_indices = tf.where(searched)[:, 0]
+        ids = tf.gather(sentences.ids, row_indices)
+        result = text_search.search(ids, ids[:, :0], tf.gather(seeds, row_indices))
+        search_status = text_search.status_after_search(
+            tf.gather(sentences.status, row_indices), result.scores
         )
-        scores = found.scores[:, : text_search.options.n_best]
-        texts = text_search.detokenize(found.ids)
+        scores = result.scores[:, : text_search.options.n_best]
+        texts = text_search.detokenize(result.ids)
         texts = tf.where(scores > NO_HYPOTHESIS, texts, "")
-        scores = tf.where(is_translatable(outcome)[:, tf.newaxis], scores, 0.0)
+        scores = tf.where(is_translatable(search_status)[:, tf.newaxis], scores, 0.0)
         # Rows without a sentence get the padding row that follows the last result.
         row = tf.cumsum(tf.cast(searched, tf.int32)) - 1
-        row = tf.where(searched, row, tf.shape(place)[0])
+        row = tf.where(searched, row, tf.shape(row_indices)[0])
 
-        def for_all(searched_rows: tf.Tensor) -> tf.Tensor:
-            one_more = [[0, 1]] + [[0, 0]] * (searched_rows.shape.rank - 1)
-            return tf.gather(tf.pad(searched_rows, one_more), row)
+        def expand(searched_rows: tf.Tensor) -> tf.Tensor:
+            padding = [[0, 1]] + [[0, 0]] * (searched_rows.shape.rank - 1)
+            return tf.gather(tf.pad(searched_rows, padding), row)
 
-        status = tf.where(searched, for_all(outcome), sentences.status)
-        return for_all(texts), for_all(found.ids), for_all(scores), status
+        status = tf.where(searched, expand(search_status), sentences.status)
+        return expand(texts), expand(result.ids), expand(scores), status
 
     def _align(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
         text_search, tokenizers = self._best, self._best.tokenizers
@@ -235,7 +235,7 @@ class TranslationServable:
         }
 
 
-def stored(variable: keras.Variable, dtype: str) -> tf.Tensor:
+def stored_value(variable: keras.Variable, dtype: str) -> tf.Tensor:
     """Returns a variable's value as an export stores it, floats cast to `dtype`.
 
     Args:

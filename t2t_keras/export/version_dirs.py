@@ -18,14 +18,14 @@ def versions_of(base: str | Path) -> dict[int, Path]:
         ignored.
     """
     base = Path(base)
-    found = {
+    versions = {
         int(path.name): path
         for path in (base.iterdir() if base.is_dir() else ())
         if path.name.isascii() and path.name.isdecimal() and path.is_dir()
         # A version is an int64.
         if int(path.name) < 1 << 63
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(versions.items()))
 
 
 def is_version(path: Path) -> bool:

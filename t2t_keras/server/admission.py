@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from t2t_keras.plurals import counted
-from t2t_keras.server.memory_budget import READING
+from t2t_keras.server.memory_budget import PARSING_FACTOR
 from t2t_keras.server.serving_errors import ServingError
 from t2t_keras.server.thread_offload import LARGE, SMALL
 
@@ -26,24 +26,25 @@ class Admission:
         max_requests: Maximum number of concurrent requests; more are rejected.
         max_bytes: Maximum number of bytes that all requests hold together. Requests
             that hold less than 16 KiB do not count: `max_requests` limits them.
-        room: Returns how many more bytes the process may allocate. Default no limit.
+        available_bytes: Returns how many more bytes the process may allocate. Default
+            no limit.
     """
 
     def __init__(
         self,
         max_requests: int = 512,
         max_bytes: int = 1 << 30,
-        room: Callable[[], float] = lambda: math.inf,
+        available_bytes: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self.max_requests = max_requests
         self.max_bytes = max_bytes
-        self._room = room
+        self._available_bytes = available_bytes
         self._requests = 0
         self._bytes = 0
 
     @contextlib.contextmanager
     def request(self) -> Iterator[Hold]:
-        """Counts a fully received request until it is answered.
+        """Counts a fully received request until the block ends.
 
         Yields:
             Function that counts bytes held for the request.
@@ -81,7 +82,7 @@ class Admission:
                 raise _exhausted(
                     f"All requests together hold more than {self.max_bytes:,} bytes"
                 )
-            if self._room() < size:
+            if self._available_bytes() < size:
                 raise _exhausted("The server has no more memory")
 
         try:
@@ -90,7 +91,7 @@ class Admission:
             if held >= SMALL:
                 self._bytes -= held
 
-    def check_reading(self, size: int) -> None:
+    def check_parsing(self, size: int) -> None:
         """Checks that the remaining memory is enough to parse a large message.
 
         Call it right before parsing, from the only thread that parses large messages.
@@ -101,11 +102,13 @@ class Admission:
         Raises:
             ServingError: If there is too little memory.
         """
-        if size >= LARGE and self._room() < READING * size:
+        if size >= LARGE and self._available_bytes() < PARSING_FACTOR * size:
             raise _exhausted(
                 f"The server has too little memory left to parse {size:,} bytes"
             )
 
 
-def _exhausted(what: str) -> ServingError:
-    return ServingError(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{what}; try again later.")
+def _exhausted(problem: str) -> ServingError:
+    return ServingError(
+        grpc.StatusCode.RESOURCE_EXHAUSTED, f"{problem}; try again later."
+    )

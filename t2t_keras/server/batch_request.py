@@ -1,4 +1,4 @@
-"""A request in the batcher: its rows that wait and the outputs of the others."""
+"""A request in the batcher: its waiting rows and its computed outputs."""
 
 import contextlib
 import math
@@ -54,7 +54,7 @@ class BatchRequest:
         inputs: Arrays by name, with equal first dimensions if the request may share a
             batch.
         rows: Properties of the rows; None if the request must not share a batch.
-        deadline: Time after which nobody waits for the result, on the clock of
+        deadline: Time after which the result is no longer needed, on the clock of
             `time.monotonic`.
         max_response_bytes: Maximum size of the outputs in bytes.
 
@@ -88,7 +88,7 @@ class BatchRequest:
         self._padding = rows.padding if rows is not None else None
         self._max_response_bytes = max_response_bytes
         self._bytes = 0
-        self._answered: list[tuple[np.ndarray, Arrays]] = []
+        self._results: list[tuple[np.ndarray, Arrays]] = []
         self._lock = threading.Lock()
         self._order = np.zeros(1, int)
         self._lengths = np.zeros(1, int)
@@ -106,23 +106,23 @@ class BatchRequest:
         """Whether a batch has taken some of the rows."""
         return self.left < self.rows
 
-    def take(self, room: int, is_first: bool) -> RequestPart | None:
+    def take(self, capacity: int, is_first: bool) -> RequestPart | None:
         """Takes rows for a batch: all remaining rows, or as many as fit.
 
         Args:
-            room: Number of rows that fit into the batch.
+            capacity: Number of rows that fit into the batch.
             is_first: Whether the batch is empty. Otherwise the request is not split.
 
         Returns:
             The rows; None if the request has to wait for the next batch.
         """
-        if room < self.left and not is_first:
+        if capacity < self.left and not is_first:
             return None
-        if not self.is_started and (room >= self.rows or self._padding is None):
+        if not self.is_started and (capacity >= self.rows or self._padding is None):
             self.left = 0
             return RequestPart(self, np.arange(self.rows), self._inputs)
         start = self.rows - self.left
-        rows = self._order[start : start + room]
+        rows = self._order[start : start + capacity]
         self.left -= len(rows)
         inputs = {name: array[rows] for name, array in self._inputs.items()}
         return RequestPart(self, rows, inputs)
@@ -134,15 +134,15 @@ class BatchRequest:
             size = size * np.isin(self._copies, part.rows).sum() // len(part.rows)
         with self._lock:
             self._bytes += size
-            self._answered.append((part.rows, outputs))
-            missing = self.rows - sum(len(rows) for rows, _ in self._answered)
+            self._results.append((part.rows, outputs))
+            missing = self.rows - sum(len(rows) for rows, _ in self._results)
         if (
             self._max_response_bytes is not None
             and self._bytes > self._max_response_bytes
         ):
             self.fail(too_large_response(self._max_response_bytes))
         elif not missing:
-            outputs = _merge(self._answered, self.rows, self._padding or {})
+            outputs = _merge(self._results, self.rows, self._padding or {})
             if self._copies is not None:
                 outputs = {name: array[self._copies] for name, array in outputs.items()}
             # The client may have cancelled the request.

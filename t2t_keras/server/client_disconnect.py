@@ -17,21 +17,21 @@ async def while_connected(
     Raises:
         ClientDisconnect: If the client has disconnected.
     """
-    both: list[asyncio.Future[Any]] = [
+    tasks: list[asyncio.Future[Any]] = [
         asyncio.ensure_future(response),
         asyncio.ensure_future(_disconnected(request)),
     ]
     try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if not both[0].done():
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[0].done():
             raise ClientDisconnect
-        return both[0].result()
+        return tasks[0].result()
     finally:
-        for task in both:
+        for task in tasks:
             task.cancel()
         # An error refers to this frame and thus to the request, which would stay in
         # memory until Python collects such cycles.
-        del both, task
+        del tasks, task
 
 
 async def _disconnected(request: Request) -> None:

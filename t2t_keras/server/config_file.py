@@ -28,14 +28,14 @@ class ConfigFile:
     def __init__(self, path: str | Path, report: Callable[[str], None]) -> None:
         self._path = Path(path)
         self._report = report
-        self._trouble = ""
+        self._problem = ""
         self.config = self._read()
         """Last valid content of the file."""
 
     def _read(self) -> ModelServerConfig:
         return read_text_message(self._path, ModelServerConfig())
 
-    def follow(self, registry: Registry, seconds: float) -> threading.Thread:
+    def watch(self, registry: Registry, seconds: float) -> threading.Thread:
         """Starts a thread that applies changes of the file to a registry.
 
         Args:
@@ -49,17 +49,17 @@ class ConfigFile:
         def run() -> None:
             while True:
                 time.sleep(seconds)
-                self.look(registry)
+                self.apply_changes(registry)
 
         thread = threading.Thread(target=run, name="config file", daemon=True)
         thread.start()
         return thread
 
-    def look(self, registry: Registry) -> None:
+    def apply_changes(self, registry: Registry) -> None:
         """Applies the file to a registry if it has changed or was not applied yet."""
         try:
             config = self._read()
-            if config == self.config and not self._trouble:
+            if config == self.config and not self._problem:
                 return
             applied = registry.reload(config, is_trusted=True)
         except (ServingError, UserError) as error:
@@ -74,7 +74,7 @@ class ConfigFile:
         error = applied.exception()
         self._report_once(str(error) if error else "")
 
-    def _report_once(self, trouble: str) -> None:
-        if trouble and trouble != self._trouble:
-            self._report(f"{self._path} is not applied: {trouble}")
-        self._trouble = trouble
+    def _report_once(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            self._report(f"{self._path} is not applied: {problem}")
+        self._problem = problem

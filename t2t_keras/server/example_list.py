@@ -9,14 +9,16 @@ EXAMPLES_INPUT = "inputs"
 """Name of the only input of a signature that takes Examples."""
 
 
-def read_examples(given: input_pb2.Input, max_bytes: int | None = None) -> np.ndarray:
+def read_examples(
+    examples_input: input_pb2.Input, max_bytes: int | None = None
+) -> np.ndarray:
     """Returns the Examples of a request, serialized, `[batch]`.
 
     The features of a context are prepended to each Example, so that an Example's own
     features override those of the same name.
 
     Args:
-        given: Input of the request.
+        examples_input: Examples of the request, with or without a shared context.
         max_bytes: Maximum size in bytes; the context counts once per Example. Default
             no limit.
 
@@ -24,11 +26,11 @@ def read_examples(given: input_pb2.Input, max_bytes: int | None = None) -> np.nd
         ServingError: If there are no Examples or they are too large.
     """
     context = b""
-    if given.WhichOneof("kind") == "example_list_with_context":
-        context = given.example_list_with_context.context.SerializeToString()
-        examples = given.example_list_with_context.examples
+    if examples_input.WhichOneof("kind") == "example_list_with_context":
+        context = examples_input.example_list_with_context.context.SerializeToString()
+        examples = examples_input.example_list_with_context.examples
     else:
-        examples = given.example_list.examples
+        examples = examples_input.example_list.examples
     if not examples:
         raise invalid("Input is empty: it has no Examples.")
     serialized = np.empty(len(examples), object)

@@ -3,7 +3,7 @@
 import contextlib
 import resource
 
-_ENOUGH = 65_536
+_MAX_OPEN_FILES = 65_536
 _MAX_CONNECTIONS = 4096
 
 
@@ -16,7 +16,7 @@ def max_connections() -> int:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
-        hard = max(soft, _ENOUGH)
+        hard = max(soft, _MAX_OPEN_FILES)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard

@@ -58,34 +58,34 @@ class Gate(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         """Returns the handler of a call: its method behind the gate, or a rejection."""
-        sent = dict(handler_call_details.invocation_metadata)
+        metadata = dict(handler_call_details.invocation_metadata)
         is_health = handler_call_details.method.startswith(_HEALTH)
         if self._token and not (
-            is_health or is_authorized(sent.get("authorization"), self._token)
+            is_health or is_authorized(metadata.get("authorization"), self._token)
         ):
             return self._rejection
         handler = await continuation(handler_call_details)
         if handler is None or handler.request_streaming:
             return handler
 
-        async def answer(_: Any, context: grpc.aio.ServicerContext) -> None:
-            await self._answer(handler, context)
+        async def handle(_: Any, context: grpc.aio.ServicerContext) -> None:
+            await self._handle(handler, context)
 
         # The wire format is the same for single messages and for streams, but only a
         # stream's handler is called before the message has arrived.
         if handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(
-                answer, None, handler.response_serializer
+                handle, None, handler.response_serializer
             )
-        return grpc.stream_stream_rpc_method_handler(answer)
+        return grpc.stream_stream_rpc_method_handler(handle)
 
-    async def _answer(self, handler: Any, context: grpc.aio.ServicerContext) -> None:
+    async def _handle(self, handler: Any, context: grpc.aio.ServicerContext) -> None:
         try:
-            content = await self._message(context)
+            content = await self._read_message(context)
             with self._admission.bytes() as hold:
                 size = len(content)
                 hold(size)
-                request = await offload(size, self._parsed, handler, content)
+                request = await offload(size, self._parse, handler, content)
                 del content
                 if handler.response_streaming:
                     await handler.unary_stream(request, context)
@@ -111,7 +111,7 @@ class Gate(grpc.aio.ServerInterceptor):
             code, message = ServingError.of(error).details
             await context.abort(code, message)
 
-    async def _message(self, context: grpc.aio.ServicerContext) -> bytes:
+    async def _read_message(self, context: grpc.aio.ServicerContext) -> bytes:
         """Waits for the message of a call.
 
         Raises:
@@ -144,8 +144,8 @@ class Gate(grpc.aio.ServerInterceptor):
             raise invalid("The call ended without a message.")
         return content
 
-    def _parsed(self, handler: Any, content: bytes) -> Any:
-        self._admission.check_reading(len(content))
+    def _parse(self, handler: Any, content: bytes) -> Any:
+        self._admission.check_parsing(len(content))
         limit = self._max_fields
         if len(content) >= SMALL:
             message = handler.request_deserializer.__self__

@@ -27,8 +27,8 @@ from t2t_keras.server.example_list import read_examples
 from t2t_keras.server.model_registry import Registry
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.saved_model import Arrays, bytes_of
-from t2t_keras.server.serving_errors import invalid, shown
-from t2t_keras.server.tensor_protos import fill, layouts, to_arrays
+from t2t_keras.server.serving_errors import abbreviated, invalid
+from t2t_keras.server.tensor_protos import read_layouts, to_arrays, write_tensor
 from t2t_keras.server.tf_examples import CLASSIFY, REGRESS, ExampleInference
 from t2t_keras.server.thread_offload import offload
 
@@ -63,8 +63,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """Predict, Classify, Regress, MultiInference and GetModelMetadata.
 
     Args:
-        predictor: Answers requests.
-        inference: Answers requests with Examples.
+        predictor: Handles Predict requests.
+        inference: Handles requests with Examples.
         timeout: Maximum number of seconds for a request; a shorter deadline counts.
         max_bytes: Maximum size of a request's tensors in bytes.
     """
@@ -86,20 +86,20 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> bytes:
         """Runs a signature; returns a serialized PredictResponse."""
         with self._predictor.admission.request() as hold:
-            found = layouts(request.inputs, self._max_bytes).values()
-            size = sum(layout.bytes for layout in found)
+            tensor_layouts = read_layouts(request.inputs, self._max_bytes).values()
+            size = sum(layout.bytes for layout in tensor_layouts)
             hold(size)
             inputs = await offload(size, to_arrays, request.inputs, self._max_bytes)
             outputs, spec = await self._predictor.predict(
                 request.model_spec,
                 inputs,
                 request.output_filter,
-                self._left(context),
+                self._remaining_seconds(context),
                 "GRPC",
             )
             size = sum(array.nbytes for array in outputs.values())
             hold(await offload(size, bytes_of, outputs))
-            return await offload(size, _serialized, spec, outputs)
+            return await offload(size, _serialize, spec, outputs)
 
     async def Classify(
         self,
@@ -110,7 +110,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         with self._predictor.admission.request() as hold:
             examples = await self._examples(request.input, hold)
             result, spec = await self._inference.infer(
-                request.model_spec, CLASSIFY, examples, self._left(context), "GRPC"
+                request.model_spec,
+                CLASSIFY,
+                examples,
+                self._remaining_seconds(context),
+                "GRPC",
             )
             return classification_pb2.ClassificationResponse(
                 result=result, model_spec=spec
@@ -125,7 +129,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         with self._predictor.admission.request() as hold:
             examples = await self._examples(request.input, hold)
             result, spec = await self._inference.infer(
-                request.model_spec, REGRESS, examples, self._left(context), "GRPC"
+                request.model_spec,
+                REGRESS,
+                examples,
+                self._remaining_seconds(context),
+                "GRPC",
             )
             return regression_pb2.RegressionResponse(result=result, model_spec=spec)
 
@@ -138,19 +146,23 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         with self._predictor.admission.request() as hold:
             examples = await self._examples(request.input, hold)
             return await self._inference.infer_all(
-                list(request.tasks), examples, self._left(context), "GRPC"
+                list(request.tasks), examples, self._remaining_seconds(context), "GRPC"
             )
 
-    async def _examples(self, given: input_pb2.Input, hold: Hold) -> np.ndarray:
+    async def _examples(
+        self, examples_input: input_pb2.Input, hold: Hold
+    ) -> np.ndarray:
         # Always in a thread: computing the size would be as much work.
-        examples = await asyncio.to_thread(read_examples, given, self._max_bytes)
+        examples = await asyncio.to_thread(
+            read_examples, examples_input, self._max_bytes
+        )
         hold(await offload(examples.nbytes, bytes_of, {"examples": examples}))
         return examples
 
-    def _left(self, context: grpc.aio.ServicerContext) -> float:
+    def _remaining_seconds(self, context: grpc.aio.ServicerContext) -> float:
         """Returns the seconds left for the response."""
-        left = context.time_remaining()
-        return self._timeout if left is None else min(left, self._timeout)
+        remaining = context.time_remaining()
+        return self._timeout if remaining is None else min(remaining, self._timeout)
 
     async def GetModelMetadata(
         self,
@@ -162,7 +174,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         if unknown or not request.metadata_field:
             raise invalid(
                 f"The metadata field must be {SIGNATURE_DEF}. Received: "
-                f"{shown(request.metadata_field)}"
+                f"{abbreviated(request.metadata_field)}"
             )
         return metadata(self._predictor.registry, request.model_spec)
 
@@ -199,8 +211,8 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         return model_management_pb2.ReloadConfigResponse()
 
 
-def _serialized(spec: ModelSpec, outputs: Arrays) -> bytes:
+def _serialize(spec: ModelSpec, outputs: Arrays) -> bytes:
     response = predict_pb2.PredictResponse(model_spec=spec)
     for name, array in outputs.items():
-        fill(response.outputs[name], array)
+        write_tensor(response.outputs[name], array)
     return response.SerializeToString()

@@ -1,4 +1,4 @@
-"""HTTP responses that count as held until the client has read them."""
+"""HTTP responses whose bytes count as held until the client has read them."""
 
 import contextlib
 

@@ -8,7 +8,7 @@ _HANDSHAKE_SECONDS, _SHUTDOWN_SECONDS = 10, 5
 
 
 class Connections:
-    """All connections; beyond the limit, the longest idle one is closed.
+    """All connections; above the limit, the connection idle for longest is closed.
 
     Args:
         maximum: Maximum number of connections.
@@ -17,38 +17,38 @@ class Connections:
     def __init__(self, maximum: int) -> None:
         self._maximum = maximum
         self._open: set[Connection] = set()
-        # In the order in which they became idle.
+        # Ordered by the time at which they became idle.
         self._idle: dict[Connection, None] = {}
 
-    def open(self, connection: "Connection") -> None:
+    def add(self, connection: "Connection") -> None:
         """Adds a connection, and closes another one if there are too many."""
         self._open.add(connection)
-        self.rest(connection)
+        self.mark_idle(connection)
         if len(self._open) > self._maximum:
             longest = next(iter(self._idle))
-            self.close(longest)
+            self.remove(longest)
             longest.abort()
 
-    def rest(self, connection: "Connection") -> None:
+    def mark_idle(self, connection: "Connection") -> None:
         """Marks a connection as idle."""
-        self.work(connection)
+        self.mark_busy(connection)
         if connection in self._open:
             self._idle[connection] = None
 
-    def work(self, connection: "Connection") -> None:
+    def mark_busy(self, connection: "Connection") -> None:
         """Marks a connection as busy."""
         self._idle.pop(connection, None)
 
-    def close(self, connection: "Connection") -> None:
-        """Forgets a connection."""
-        self.work(connection)
+    def remove(self, connection: "Connection") -> None:
+        """Removes a connection that is closed."""
+        self.mark_busy(connection)
         self._open.discard(connection)
 
 
 class Connection:
     """A connection from accept to close, including the TLS handshake.
 
-    It is idle unless a fully received request is being answered.
+    It is idle unless a fully received request is being processed.
 
     Args:
         connections: All connections of the server.
@@ -59,22 +59,22 @@ class Connection:
         self._transport: asyncio.Transport | None = None
 
     def open(self, transport: asyncio.Transport) -> None:
-        """Opens the connection, unless the TLS handshake has opened it."""
+        """Opens the connection, unless the TLS layer has already opened it."""
         if self._transport is None:
             self._transport = transport
-            self._connections.open(self)
+            self._connections.add(self)
 
-    def rest(self) -> None:
+    def mark_idle(self) -> None:
         """Marks the connection as idle."""
-        self._connections.rest(self)
+        self._connections.mark_idle(self)
 
-    def work(self) -> None:
+    def mark_busy(self) -> None:
         """Marks the connection as busy."""
-        self._connections.work(self)
+        self._connections.mark_busy(self)
 
     def close(self) -> None:
-        """Removes the connection from the open ones."""
-        self._connections.close(self)
+        """Removes the connection from the open connections."""
+        self._connections.remove(self)
 
     def abort(self) -> None:
         """Closes the connection immediately and drops unsent data."""
@@ -82,7 +82,7 @@ class Connection:
             self._transport.abort()
 
 
-class Tls(SSLProtocol):
+class TlsProtocol(SSLProtocol):
     """TLS layer between a connection and a protocol, with a handshake timeout.
 
     Args:

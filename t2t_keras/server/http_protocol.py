@@ -26,7 +26,7 @@ class HttpProtocol(H11Protocol):
     something is sent to it. A half-close in the middle of a request is an error.
 
     Args:
-        connection: The connection; it is kept informed of whether it is idle.
+        connection: The connection, which is marked as idle or busy.
         **options: Options of `H11Protocol`.
     """
 
@@ -34,29 +34,31 @@ class HttpProtocol(H11Protocol):
         super().__init__(**options)
         self.conn: _ChunkLimit = _ChunkLimit(h11.SERVER, _MAX_HEAD_BYTES)
         self._connection = connection
-        self._late, self._stalled = _Timer(self.loop), _Timer(self.loop)
+        self._request_timer, self._write_timer = _Timer(self.loop), _Timer(self.loop)
         self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts the timeout of the first request."""
         self._connection.open(transport)
         super().connection_made(transport)
-        self._late.start(_HEAD_SECONDS, self._close)
+        self._request_timer.start(_HEAD_SECONDS, self._close)
 
     def data_received(self, data: bytes) -> None:
         """Reads received data: part of a request, or several requests."""
-        before = self.cycle
+        previous_cycle = self.cycle
         super().data_received(data)
-        is_half = self.cycle is before and (not before or before.response_complete)
-        if not is_half:
-            self._late.stop()
+        is_incomplete = self.cycle is previous_cycle and (
+            not previous_cycle or previous_cycle.response_complete
+        )
+        if not is_incomplete:
+            self._request_timer.stop()
         else:
-            self._late.start(_HEAD_SECONDS, self._close)
+            self._request_timer.start(_HEAD_SECONDS, self._close)
         self._update_idle()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Returns whether to keep the other side open, which TLS does not allow."""
-        self._is_half_closed = self._is_answering() and self.scheme != "https"
+        self._is_half_closed = self._is_responding() and self.scheme != "https"
         if not self._is_half_closed:
             self._reject_truncated()
         return self._is_half_closed
@@ -65,7 +67,7 @@ class HttpProtocol(H11Protocol):
         """Waits for the next request or starts it."""
         super().on_response_complete()
         self._update_idle()
-        if self._is_half_closed and not self._is_answering():
+        if self._is_half_closed and not self._is_responding():
             self._reject_truncated()
             self._close()
 
@@ -75,7 +77,7 @@ class HttpProtocol(H11Protocol):
         Args:
             msg: Error message, if the parser has none.
         """
-        if not self._may_answer():
+        if not self._may_respond():
             self.transport.abort()
             return
         error = f"Malformed request: {self.conn.problem or msg}"
@@ -85,8 +87,8 @@ class HttpProtocol(H11Protocol):
             (b"content-length", str(len(content)).encode()),
             (b"connection", b"close"),
         ]
-        is_answering = self.cycle and not self.cycle.response_complete
-        if is_answering and self.cycle.scope["method"] == "HEAD":
+        is_responding = self.cycle and not self.cycle.response_complete
+        if is_responding and self.cycle.scope["method"] == "HEAD":
             content = b""  # Content-Length stays.
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
@@ -99,11 +101,11 @@ class HttpProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """Starts the timeout for the client to read."""
         super().pause_writing()
-        self._stalled.start(_STALL_SECONDS, self.transport.abort)
+        self._write_timer.start(_STALL_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Stops the timeout and continues to write."""
-        self._stalled.stop()
+        self._write_timer.stop()
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -114,8 +116,8 @@ class HttpProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops the timeouts and removes the connection."""
         self._connection.close()
-        self._late.stop()
-        self._stalled.stop()
+        self._request_timer.stop()
+        self._write_timer.stop()
         super().connection_lost(exc)
 
     def _reject_truncated(self) -> None:
@@ -123,22 +125,22 @@ class HttpProtocol(H11Protocol):
         has_part = self.conn.their_state is h11.SEND_BODY or (
             self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
         )
-        if has_part and self._may_answer():
+        if has_part and self._may_respond():
             self.send_400_response("the connection was closed before its end")
 
-    def _may_answer(self) -> bool:
+    def _may_respond(self) -> bool:
         """Returns whether the request being read has no response yet."""
         return self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
 
-    def _is_answering(self) -> bool:
+    def _is_responding(self) -> bool:
         cycle = self.cycle
         return bool(cycle and not cycle.response_complete and not cycle.more_body)
 
     def _update_idle(self) -> None:
-        if self._is_answering():
-            self._connection.work()
+        if self._is_responding():
+            self._connection.mark_busy()
         else:
-            self._connection.rest()
+            self._connection.mark_idle()
 
     def _close(self) -> None:
         """Closes the connection, even if the client does not read the rest."""

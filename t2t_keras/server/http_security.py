@@ -50,7 +50,7 @@ class HttpPolicy:
         self._allow_origins = allow_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request; called by the HTTP server."""
+        """Handles a request; called by the HTTP server."""
         cors = dict(_CORS) if self._allow_origins else {}
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
@@ -68,13 +68,13 @@ class HttpPolicy:
         headers = Headers(scope=scope)
         rejection = self._rejection(headers)
         if rejection:
-            await _answer(send_with_headers, 403, {"error": rejection})
+            await _respond(send_with_headers, 403, {"error": rejection})
         elif scope["method"] == "OPTIONS" and self._allow_origins:
             if headers.get("origin"):
-                await _answer(send_with_headers, 200, {})
+                await _respond(send_with_headers, 200, {})
             else:
                 error = "A CORS preflight request must have an Origin header."
-                await _answer(send_with_headers, 400, {"error": error})
+                await _respond(send_with_headers, 400, {"error": error})
         else:
             await self._app(scope, receive, send_with_headers)
 
@@ -87,10 +87,10 @@ class HttpPolicy:
                 "name, start the server with --allowed_hosts=NAME."
             )
         origin = headers.get("origin")
-        if origin is None or self._allow_origins or self._is_own(origin, host):
+        if origin is None or self._allow_origins or self._is_same_site(origin, host):
             return None
         cors = "--rest_api_enable_cors_support allows the pages of all sites."
-        name = _site(origin)
+        name = _site_name(origin)
         if name is None:
             return (
                 f"The request comes from a page without a site (Origin: "
@@ -104,7 +104,7 @@ class HttpPolicy:
         )
 
     def _is_allowed_host(self, host: str) -> bool:
-        name = _name(host)
+        name = _host_name(host)
         if name is None:
             return False
         return "." not in name or _is_address(name) or self._is_allowed(name)
@@ -115,15 +115,15 @@ class HttpPolicy:
             for allowed in [*self._allowed_hosts, ".localhost"]
         )
 
-    def _is_own(self, origin: str, host: str) -> bool:
-        name = _site(origin)
+    def _is_same_site(self, origin: str, host: str) -> bool:
+        name = _site_name(origin)
         if name is None:
             return False
         # A proxy may have replaced Host with its own name for the server.
         return urlsplit(origin).netloc.lower() == host.lower() or self._is_allowed(name)
 
 
-def _site(origin: str) -> str | None:
+def _site_name(origin: str) -> str | None:
     """Returns the name or address in an Origin header, or None without a site."""
     try:
         site = urlsplit(origin)
@@ -132,7 +132,7 @@ def _site(origin: str) -> str | None:
         return None
 
 
-def _name(host: str) -> str | None:
+def _host_name(host: str) -> str | None:
     """Returns the name or address in a Host header, or None if it is malformed."""
     try:
         parts = urlsplit(f"//{host}")
@@ -153,7 +153,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def _answer(send: Send, status: int, content: dict[str, str]) -> None:
+async def _respond(send: Send, status: int, content: dict[str, str]) -> None:
     body = json.dumps(content).encode()
     headers = [
         (b"content-type", b"application/json"),

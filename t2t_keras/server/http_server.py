@@ -11,8 +11,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.http_body import reading_to_end
-from t2t_keras.server.http_connections import Connection, Connections, Tls
+from t2t_keras.server.http_body import drain_before_error
+from t2t_keras.server.http_connections import Connection, Connections, TlsProtocol
 from t2t_keras.server.http_protocol import HttpProtocol
 
 
@@ -50,8 +50,8 @@ class HttpServer(uvicorn.Server):
     Args:
         app: ASGI application.
         grace: Seconds that requests have to finish during shutdown.
-        max_connections: Maximum number of connections; beyond it, the longest idle
-            connection is closed.
+        max_connections: Maximum number of connections; above it, the connection
+            idle for longest is closed.
         tls_certificate: PEM file of the certificate chain. Default no TLS.
         tls_key: PEM file of the private key.
         tls_client_ca: PEM file of the authority that must have signed client
@@ -69,7 +69,7 @@ class HttpServer(uvicorn.Server):
     ) -> None:
         super().__init__(
             uvicorn.Config(
-                self._closing(reading_to_end(app)),
+                self._closing(drain_before_error(app)),
                 http=HttpProtocol,
                 ws="none",
                 lifespan="off",
@@ -100,7 +100,7 @@ class HttpServer(uvicorn.Server):
                 app_state=self.lifespan.state,
             )
             context = self.config.ssl
-            return Tls(loop, http, context, connection) if context else http
+            return TlsProtocol(loop, http, context, connection) if context else http
 
         self.servers = [
             await loop.create_server(protocol, sock=each, backlog=self.config.backlog)

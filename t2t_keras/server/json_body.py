@@ -8,7 +8,7 @@ from t2t_keras.server.serving_errors import invalid
 
 ROW, COLUMN = "instances", "inputs"
 
-_FREE_MARKS = 100_000
+_FREE_COUNT = 100_000
 _BYTES_PER_LIST, _BYTES_PER_KEY = 8, 32
 
 
@@ -48,7 +48,7 @@ def read_object(body: bytes | bytearray) -> tuple[dict[str, Any], str]:
     Raises:
         ServingError: If the body is not a JSON object or too expensive to parse.
     """
-    _check_marks(body)
+    _check_structure(body)
     try:
         # Python functions as hooks let other threads run in between.
         request = json.loads(
@@ -72,19 +72,19 @@ def read_object(body: bytes | bytearray) -> tuple[dict[str, Any], str]:
     return request, signature_name
 
 
-def _check_marks(body: bytes | bytearray) -> None:
+def _check_structure(body: bytes | bytearray) -> None:
     """Limits lists and keys before parsing: they take much more memory than text.
 
     An empty list takes 2 bytes in the body, and 64 bytes once parsed.
     """
     lists = body.count(b"[") + body.count(b"{")
     keys = body.count(b":")
-    if lists > max(_FREE_MARKS, len(body) // _BYTES_PER_LIST):
+    if lists > max(_FREE_COUNT, len(body) // _BYTES_PER_LIST):
         raise invalid(
             f"The body has {lists:,} brackets, too many for its {len(body):,} bytes: "
             f"at most one in {_BYTES_PER_LIST} bytes."
         )
-    if keys > max(_FREE_MARKS, len(body) // _BYTES_PER_KEY):
+    if keys > max(_FREE_COUNT, len(body) // _BYTES_PER_KEY):
         raise invalid(
             f"The body has {keys:,} colons, too many for its {len(body):,} bytes: "
             f"at most one in {_BYTES_PER_KEY} bytes."

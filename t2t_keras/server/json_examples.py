@@ -33,15 +33,17 @@ def parse_examples(body: bytes | bytearray) -> tuple[str, input_pb2.Input]:
         raise invalid(
             f'The body must have "{_EXAMPLES}", a list with at least one Example.'
         )
-    found = input_pb2.Input()
+    examples_input = input_pb2.Input()
     if _CONTEXT in request:
-        found.example_list_with_context.context.CopyFrom(_example(request[_CONTEXT]))
-        examples = found.example_list_with_context.examples
+        examples_input.example_list_with_context.context.CopyFrom(
+            _example(request[_CONTEXT])
+        )
+        examples = examples_input.example_list_with_context.examples
     else:
-        examples = found.example_list.examples
+        examples = examples_input.example_list.examples
     for row in rows:
         examples.append(_example(row))
-    return signature_name, found
+    return signature_name, examples_input
 
 
 def _example(value: Any) -> example_pb2.Example:
@@ -89,17 +91,17 @@ def _add(name: str, feature: feature_pb2.Feature, value: Any) -> None:
     getattr(feature, kind).value.append(content)
 
 
-def results(result: Result) -> bytes:
+def results_to_json(result: Result) -> bytes:
     """Converts the result of Classify or Regress to JSON."""
-    found: list[Any]
+    rows: list[Any]
     if isinstance(result, classification_pb2.ClassificationResult):
-        found = [
-            [[one.label, _decimal(one.score)] for one in row.classes]
+        rows = [
+            [[entry.label, _decimal(entry.score)] for entry in row.classes]
             for row in result.classifications
         ]
     else:
-        found = [_decimal(one.value) for one in result.regressions]
-    return json.dumps({"results": found}, ensure_ascii=False).encode()
+        rows = [_decimal(entry.value) for entry in result.regressions]
+    return json.dumps({"results": rows}, ensure_ascii=False).encode()
 
 
 def _decimal(value: float) -> float:

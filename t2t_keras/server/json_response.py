@@ -15,7 +15,7 @@ from t2t_keras.server.serving_errors import invalid, too_large_response
 _BYTES = "_bytes"
 """Suffix of the names of outputs with binary strings."""
 _SLICE = 1 << 14
-"""Values converted at a time, since no other Python thread runs meanwhile."""
+"""Number of values converted per step; other Python threads run between steps."""
 
 
 def to_json(outputs: Arrays, is_row: bool, max_bytes: int) -> bytes:
@@ -36,11 +36,11 @@ def to_json(outputs: Arrays, is_row: bool, max_bytes: int) -> bytes:
                 f"Output {name} is {array.dtype.name}, which JSON cannot represent; "
                 "use gRPC."
             )
-    parts, left = [], max_bytes
+    parts, remaining = [], max_bytes
     for text in _rows(outputs) if is_row else _columns(outputs):
         parts.append(text.encode())
-        left -= len(parts[-1])
-        if left < 0:
+        remaining -= len(parts[-1])
+        if remaining < 0:
             raise too_large_response(max_bytes)
     return b"".join(parts)
 
@@ -72,7 +72,7 @@ def _rows(outputs: Arrays) -> Iterator[str]:
 
 
 def _list_of_objects(outputs: Arrays) -> Iterator[str]:
-    """Converts rows of several outputs, in steps so that no thread waits long."""
+    """Converts rows of several outputs, in steps so that other threads can run."""
     number = len(next(iter(outputs.values())))
     size = sum(array.size for array in outputs.values())
     step = max(_SLICE * number // max(size, 1), 1)
@@ -99,7 +99,7 @@ def _object(arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
 
 
 def _array(name: str, array: np.ndarray) -> Iterator[str]:
-    """Converts an array, in steps so that no thread waits long."""
+    """Converts an array, in small steps so that other threads can run."""
     if array.size <= _SLICE:
         yield _dump(_values(name, array))
         return

@@ -12,10 +12,10 @@ from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
 from t2t_keras.server.json_body import COLUMN, ROW, Body, kind_of
 from t2t_keras.server.saved_model import MAX_AXES, Arrays, check_rows, check_shape
-from t2t_keras.server.serving_errors import ServingError, invalid, shown
+from t2t_keras.server.serving_errors import ServingError, abbreviated, invalid
 
 _SLICE = 1 << 14
-"""Values copied at a time, since no other Python thread runs meanwhile."""
+"""Number of values copied per step; other Python threads run between steps."""
 
 
 def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arrays:
@@ -45,7 +45,7 @@ def to_arrays(body: Body, signature: SignatureDef, max_rows: int | None) -> Arra
     if unknown or missing:
         raise invalid(
             f"The inputs do not match the signature. Sent extra: "
-            f"{shown(sorted(unknown))}. Missing but required: {sorted(missing)}."
+            f"{abbreviated(sorted(unknown))}. Missing but required: {sorted(missing)}."
         )
     # Checked before values are converted, which is most of the work.
     shapes = {name: _shape(name, values) for name, values in columns.items()}
@@ -95,13 +95,13 @@ def _shape(name: str, values: Any) -> list[int]:
 def _array(name: str, values: Any, shape: list[int], dtype: tf.DType) -> np.ndarray:
     flat = _flattened(name, values, shape)
     convert = _converter(name, dtype)
-    plain = _plain(dtype)
+    convertible = _convertible_types(dtype)
     array = np.empty(len(flat), dtype.as_numpy_dtype)
     for start in range(0, len(flat), _SLICE):
         part = flat[start : start + _SLICE]
         try:
             with np.errstate(over="raise"):
-                if not plain.issuperset(map(type, part)):
+                if not convertible.issuperset(map(type, part)):
                     part = [convert(value) for value in part]
                 array[start : start + _SLICE] = part
         except (OverflowError, FloatingPointError) as error:
@@ -111,7 +111,7 @@ def _array(name: str, values: Any, shape: list[int], dtype: tf.DType) -> np.ndar
     return array.reshape(shape)
 
 
-def _plain(dtype: tf.DType) -> frozenset[type]:
+def _convertible_types(dtype: tf.DType) -> frozenset[type]:
     """Returns the Python types that NumPy converts as `_converter` does."""
     if dtype == tf.bool:
         return frozenset([bool])
@@ -129,10 +129,10 @@ def _flattened(name: str, values: Any, shape: list[int]) -> list[Any]:
         if len(level) == 1:  # Needs no copy.
             (level,) = level
             continue
-        below: list[Any] = []
+        next_level: list[Any] = []
         for start in range(0, len(level), _SLICE):
-            below += itertools.chain.from_iterable(level[start : start + _SLICE])
-        level = below
+            next_level += itertools.chain.from_iterable(level[start : start + _SLICE])
+        level = next_level
     if any(isinstance(value, list) for value in level):
         raise invalid(f"Input {name}: lists of one level must be equally deep.")
     return level
@@ -141,7 +141,7 @@ def _flattened(name: str, values: Any, shape: list[int]) -> list[Any]:
 def _converter(name: str, dtype: tf.DType) -> Any:
     """Returns a function that converts a JSON value to a dtype without coercion."""
 
-    def wrong(value: Any) -> ServingError:
+    def type_error(value: Any) -> ServingError:
         kind = kind_of(value)
         return invalid(f"Input {name} must be {dtype.name}. Received: {kind}")
 
@@ -150,7 +150,7 @@ def _converter(name: str, dtype: tf.DType) -> Any:
             # JSON can hold a lone surrogate, which is not valid text.
             return value.encode("utf-8", "surrogatepass")
         if not is_binary(value) or not isinstance(value["b64"], str):
-            raise wrong(value)
+            raise type_error(value)
         try:
             return base64.b64decode(value["b64"], validate=True)
         except (binascii.Error, ValueError):
@@ -160,12 +160,12 @@ def _converter(name: str, dtype: tf.DType) -> Any:
 
     def to_bool(value: Any) -> bool:
         if not isinstance(value, bool):
-            raise wrong(value)
+            raise type_error(value)
         return value
 
     def to_integer(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise wrong(value)
+            raise type_error(value)
         if not dtype.min <= value <= dtype.max:
             number = str(value)[:40]
             raise invalid(f"Input {name} must be {dtype.name}. Received: {number}")
@@ -173,11 +173,11 @@ def _converter(name: str, dtype: tf.DType) -> Any:
 
     def to_float(value: Any) -> float:
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise wrong(value)
+            raise type_error(value)
         try:
             return float(value)
         except OverflowError:
-            raise wrong(value) from None
+            raise type_error(value) from None
 
     if dtype == tf.string:
         return to_string

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 
-READING = 20
-"""Memory to parse a message, as a multiple of its size. Large ones take turns."""
+PARSING_FACTOR = 20
+"""Memory needed to parse a message, as a multiple of its size.
+
+Large messages are parsed one at a time.
+"""
 
 _DEFAULT_PERCENT = 80
 _MIN_GRAPHS, _GRAPHS_PERCENT = 512 << 20, 25
@@ -32,12 +35,12 @@ class Memory(NamedTuple):
     tensors: int
     requests: int
 
-    def room(self) -> int:
+    def available_bytes(self) -> int:
         """Returns how many more bytes the process may allocate now."""
         return self.total - _resident()
 
 
-def divided(
+def divide_memory(
     megabytes: int | None, max_request_bytes: int, max_response_bytes: int
 ) -> Memory:
     """Divides the memory that the process has not allocated yet.
@@ -51,34 +54,34 @@ def divided(
     Raises:
         UserError: If `megabytes` is too small for a small model and a request.
     """
-    total = megabytes << 20 if megabytes else available() * _DEFAULT_PERCENT // 100
-    taken = _resident()
-    graphs = max(_MIN_GRAPHS, (total - taken) * _GRAPHS_PERCENT // 100)
-    fixed = taken + graphs + READING * max_request_bytes
+    total = megabytes << 20 if megabytes else system_memory() * _DEFAULT_PERCENT // 100
+    used = _resident()
+    graphs = max(_MIN_GRAPHS, (total - used) * _GRAPHS_PERCENT // 100)
+    reserved = used + graphs + PARSING_FACTOR * max_request_bytes
     # A message and its tensors; a response's tensors and its text.
     request = 2 * (max_request_bytes + max_response_bytes)
-    requests = max((total - fixed) // 8, request)
-    tensors = total - fixed - requests
+    requests = max((total - reserved) // 8, request)
+    tensors = total - reserved - requests
     if tensors < _MIN_TENSORS and megabytes:
-        minimum = (fixed + request + _MIN_TENSORS >> 20) + 1
+        minimum = (reserved + request + _MIN_TENSORS >> 20) + 1
         raise UserError(
             f"--max_memory_mb must be at least {minimum:,}: the server takes "
-            f"{taken >> 20:,} MiB before it loads a model and must parse requests of "
+            f"{used >> 20:,} MiB before it loads a model and must parse requests of "
             f"{max_request_bytes:,} bytes and compute responses of "
             f"{max_response_bytes:,} bytes. Received: {megabytes:,}"
         )
     return Memory(total, max(tensors, _MIN_TENSORS), requests)
 
 
-def available() -> int:
+def system_memory() -> int:
     """Returns the memory of the machine, or of the container if less, in bytes."""
-    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in _CONTAINER:
         try:
-            found = min(found, int(path.read_text()))
+            size = min(size, int(path.read_text()))
         except (OSError, ValueError):  # No such file, or no limit: "max".
             continue
-    return found
+    return size
 
 
 def _resident() -> int:

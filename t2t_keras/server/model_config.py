@@ -12,7 +12,7 @@ from tensorflow_serving.config.model_server_config_pb2 import (
 from t2t_keras.server.serving_errors import ServingError, invalid
 
 
-def one_model(name: str, base_path: str) -> ModelServerConfig:
+def single_model_config(name: str, base_path: str) -> ModelServerConfig:
     """Returns the configuration of a single model that serves its latest version."""
     config = ModelServerConfig()
     config.model_config_list.config.add(
@@ -21,7 +21,7 @@ def one_model(name: str, base_path: str) -> ModelServerConfig:
     return config
 
 
-def checked_models(config: ModelServerConfig) -> dict[str, ModelConfig]:
+def validate_models(config: ModelServerConfig) -> dict[str, ModelConfig]:
     """Returns the models of a configuration by name.
 
     Raises:
@@ -41,11 +41,11 @@ def checked_models(config: ModelServerConfig) -> dict[str, ModelConfig]:
                 f"The platform of a model must be tensorflow. Received: "
                 f"{model.model_platform!r}"
             )
-        resolved(model.base_path)
+        resolve_path(model.base_path)
     return by_name
 
 
-def resolved(path: str) -> Path:
+def resolve_path(path: str) -> Path:
     """Returns a path without links and dots.
 
     Raises:
@@ -62,13 +62,13 @@ def check_inside(models: Iterable[ModelConfig], roots: Iterable[Path]) -> None:
 
     Args:
         models: Models that a client requests.
-        roots: Allowed directories, returned by `resolved`.
+        roots: Allowed directories, returned by `resolve_path`.
 
     Raises:
         ServingError: If a base path lies outside.
     """
     for model in models:
-        path = resolved(model.base_path)
+        path = resolve_path(model.base_path)
         if not any(path.is_relative_to(root) for root in roots):
             raise ServingError(
                 grpc.StatusCode.PERMISSION_DENIED,

@@ -15,7 +15,7 @@ from tensorflow_serving.config.model_server_config_pb2 import (
 )
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.model_config import check_inside, checked_models, resolved
+from t2t_keras.server.model_config import check_inside, resolve_path, validate_models
 from t2t_keras.server.model_set import ModelSet
 from t2t_keras.server.model_version import Status, Version
 from t2t_keras.server.prometheus import Metrics
@@ -24,7 +24,7 @@ from t2t_keras.server.serving_errors import ServingError
 from t2t_keras.server.version_set import VersionedModel
 
 _RETRY_SECONDS = 1.0
-"""Interval to check for failed loads to retry, if nothing is polled."""
+"""Interval between checks for failed loads that can be retried."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class Registry:
     Args:
         config: The models.
         metrics: Prometheus metrics.
-        poll_seconds: Interval in seconds to look for new versions; 0 for once. Default
-            1.
+        poll_seconds: Interval in seconds between searches for new versions; 0 to search
+            only once. Default 1.
         labels_before_versions: Whether a new label may be assigned to a version that is
             not available yet. Default False, as in TensorFlow Serving.
         reload_dirs: Directories whose subdirectories `reload` may use as base paths, in
@@ -81,22 +81,22 @@ class Registry:
             else contextlib.nullcontext()
         )
 
-        def make(config: ModelConfig) -> VersionedModel:
+        def make_model(config: ModelConfig) -> VersionedModel:
             changed = self._has_changed.set
             return VersionedModel(
                 config, metrics, report, changed, slots, enable_batching
             )
 
-        self._set = ModelSet(make, labels_before_versions, report)
+        self._set = ModelSet(make_model, labels_before_versions, report)
         self._changes: deque[_Change] = deque()
         self._pending: list[_Change] = []
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
         try:
-            models = checked_models(config)
+            models = validate_models(config)
             paths = [*reload_dirs, *(model.base_path for model in models.values())]
-            self._roots = {resolved(path) for path in paths}
-            self._set.take(models)
+            self._roots = {resolve_path(path) for path in paths}
+            self._set.apply(models)
         except ServingError as error:
             raise UserError(error.message) from error
         self._pending.append(_Change(models, Future()))
@@ -128,7 +128,7 @@ class Registry:
         self._thread.join(seconds)
         if self._thread.is_alive():
             return False
-        self._set.end()
+        self._set.unload_all()
         return self._set.join(until)
 
     def reload(
@@ -154,9 +154,9 @@ class Registry:
         Raises:
             ServingError: If the configuration is invalid; nothing changes then.
         """
-        models = checked_models(config)
+        models = validate_models(config)
         if is_trusted:
-            self._roots |= {resolved(model.base_path) for model in models.values()}
+            self._roots |= {resolve_path(model.base_path) for model in models.values()}
         check_inside(models.values(), self._roots)
         change = _Change(models, Future())
         self._changes.append(change)
@@ -167,15 +167,17 @@ class Registry:
         next_look = 0.0
         while not self._is_stopping:
             self._has_changed.clear()
-            look = time.monotonic() >= next_look
+            look_for_versions = time.monotonic() >= next_look
             while self._changes:
                 self._apply(self._changes.popleft())
-                look = True
-            if look:
+                look_for_versions = True
+            if look_for_versions:
                 wait = self._poll_seconds or float("inf")
                 next_look = time.monotonic() + wait
-            self._set.update(look)
-            self._pending = [each for each in self._pending if not self._settle(each)]
+            self._set.update(look_for_versions)
+            self._pending = [
+                each for each in self._pending if not self._complete_if_loaded(each)
+            ]
             wait = min(next_look - time.monotonic(), _RETRY_SECONDS)
             self._has_changed.wait(max(wait, 0))
 
@@ -183,20 +185,20 @@ class Registry:
         if not change.done.set_running_or_notify_cancel():
             return
         try:
-            self._set.take(change.models)
+            self._set.apply(change.models)
         except ServingError as error:
             change.done.set_exception(error)
         else:
             self._pending.append(change)
 
-    def _settle(self, change: _Change) -> bool:
+    def _complete_if_loaded(self, change: _Change) -> bool:
         """Completes the future of a change if its models are loaded or failed."""
         error: ServingError | None
         try:
-            models = self._set.in_force(change.models)
+            models = self._set.current_models(change.models)
             if any(model.is_loading() for model in models):
                 return False
-            error = self._set.unavailable(models)
+            error = self._set.unavailable_error(models)
         except ServingError as replaced:
             error = replaced
         if error:

@@ -43,7 +43,7 @@ async def serve(
     Args:
         registry: The models; started and stopped by this function.
         batcher: Batches requests; closed by this function.
-        predictor: Answers requests with `registry` and `batcher`.
+        predictor: Handles requests with `registry` and `batcher`.
         metrics: Prometheus metrics.
         options: Addresses and limits.
         report: Called with each line of the log.

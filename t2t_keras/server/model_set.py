@@ -40,14 +40,14 @@ class ModelSet:
         self._next: dict[str, VersionedModel] = {}
         self._ending: list[VersionedModel] = []
 
-    def take(self, new: Mapping[str, ModelConfig]) -> None:
+    def apply(self, new: Mapping[str, ModelConfig]) -> None:
         """Applies a configuration.
 
         A model whose base path changes serves its old versions until a version of the
         new path is available.
 
         Args:
-            new: Models by name, returned by `checked_models`.
+            new: Models by name, returned by `validate_models`.
 
         Raises:
             ServingError: If a label cannot be assigned; nothing changes then.
@@ -96,15 +96,15 @@ class ModelSet:
                     "--allow_version_labels_for_unavailable_models.",
                 )
 
-    def update(self, look: bool) -> None:
+    def update(self, look_for_versions: bool) -> None:
         """Starts to load and unload versions as configured, without waiting.
 
         Args:
-            look: Whether to look for new versions.
+            look_for_versions: Whether to look for new versions.
         """
         for model in [*self._models.values(), *self._next.values()]:
-            if look:
-                model.look()
+            if look_for_versions:
+                model.find_versions()
             model.update()
         for name, model in list(self._next.items()):
             if model.is_available() and not model.is_loading():
@@ -112,14 +112,14 @@ class ModelSet:
                 self._models[name].unload()
                 self._ending.append(self._models[name])
                 self._models = {**self._models, name: self._next.pop(name)}
-        self._ending = [model for model in self._ending if not model.is_over()]
+        self._ending = [model for model in self._ending if not model.has_ended()]
 
-    def end(self) -> None:
+    def unload_all(self) -> None:
         """Unloads all models and cancels all loading."""
-        self.take({})
+        self.apply({})
 
     def join(self, until: float) -> bool:
-        """Waits until the models that `end` has unloaded are closed.
+        """Waits until the models that `unload_all` has unloaded are closed.
 
         Args:
             until: Time limit, on the clock of `time.monotonic`.
@@ -129,24 +129,26 @@ class ModelSet:
         """
         return all([model.join(until) for model in self._ending])
 
-    def in_force(self, models: Mapping[str, ModelConfig]) -> list[VersionedModel]:
+    def current_models(self, models: Mapping[str, ModelConfig]) -> list[VersionedModel]:
         """Returns the models of a configuration if it is still the current one.
 
         Raises:
             ServingError: If another configuration has replaced it.
         """
-        found = [self._next.get(name) or self._models.get(name) for name in models]
-        if [model and model.config for model in found] != list(models.values()):
+        current = [self._next.get(name) or self._models.get(name) for name in models]
+        if [model and model.config for model in current] != list(models.values()):
             raise ServingError(
                 grpc.StatusCode.ABORTED,
                 "Another configuration replaced this one before its models were "
                 "loaded.",
             )
-        return [model for model in found if model]
+        return [model for model in current if model]
 
-    def unavailable(self, models: Sequence[VersionedModel]) -> ServingError | None:
+    def unavailable_error(
+        self, models: Sequence[VersionedModel]
+    ) -> ServingError | None:
         """Returns the error for models without a requested version, or None."""
-        missing = [model for model in models if not model.has_wanted()]
+        missing = [model for model in models if not model.has_requested()]
         if not missing:
             return None
         names = [model.config.name for model in missing]

@@ -38,7 +38,8 @@ class Version:
         error: Error of the last attempt to load, or None.
         joins_requests: Whether requests may share a batch, for signatures whose inputs
             and outputs all have a variable first axis.
-        is_function: Whether equal rows have equal outputs, as the version is marked.
+        is_deterministic: Whether the version is marked as giving equal rows equal
+            outputs.
         padding: Padding values by name of the outputs whose rows differ in shape.
     """
 
@@ -52,7 +53,7 @@ class Version:
         self.number = number
         self.path = path
         self.joins_requests = bool(enable_batching)
-        self.is_function = False
+        self.is_deterministic = False
         self.padding: dict[str, Any] = {}
         self.state = Status.START
         self.error: ServingError | None = None
@@ -62,13 +63,13 @@ class Version:
         self._session: tf.compat.v1.Session | None = None
         self._cancelled = False
         self._attempts = 0
-        self._tried = 0.0
-        self._users = 0
+        self._last_attempt = 0.0
+        self._active_requests = 0
         self._lock = threading.Lock()
 
     @property
     def is_available(self) -> bool:
-        """Whether the version answers requests."""
+        """Whether the version accepts requests."""
         return self.state == Status.AVAILABLE
 
     @property
@@ -92,9 +93,9 @@ class Version:
         try:
             model = SavedModel(self.path, session)
             self._warm_up(model)
-            self.is_function = are_rows_independent(self.path)
+            self.is_deterministic = are_rows_independent(self.path)
             if self._enable_batching is None:
-                self.joins_requests = self.is_function
+                self.joins_requests = self.is_deterministic
             self.padding = output_padding(self.path)
         except Exception as raised:
             # A broken version must not stop the server: it serves others.
@@ -102,7 +103,7 @@ class Version:
         with self._lock:
             is_cancelled = self._cancelled
             self._session = None
-            self._tried = time.monotonic()
+            self._last_attempt = time.monotonic()
             if not error and not is_cancelled:
                 self._model, self.error, self.state = model, None, Status.AVAILABLE
         if error or is_cancelled:
@@ -138,7 +139,7 @@ class Version:
         """
         wait = min(2 ** min(self._attempts, 10), _MAX_SECONDS_BETWEEN_ATTEMPTS)
         has_failed = self.state == Status.END and self.error is not None
-        return has_failed and time.monotonic() > self._tried + wait
+        return has_failed and time.monotonic() > self._last_attempt + wait
 
     def retry(self) -> None:
         """Prepares another attempt to load."""
@@ -150,15 +151,15 @@ class Version:
         with self._lock:
             if not self.is_available:
                 return None
-            self._users += 1
+            self._active_requests += 1
             return self._model
 
     def release(self) -> None:
         """Ends a request that has acquired the version."""
         with self._lock:
-            self._users -= 1
-            is_over = self.state == Status.UNLOADING and not self._users
-        if is_over:
+            self._active_requests -= 1
+            is_last = self.state == Status.UNLOADING and not self._active_requests
+        if is_last:
             self._on_idle()
 
     def unload(self) -> None:
@@ -170,7 +171,7 @@ class Version:
     @property
     def is_idle(self) -> bool:
         """Whether the version is unloaded, has no requests, and can be closed."""
-        return self.state == Status.UNLOADING and not self._users
+        return self.state == Status.UNLOADING and not self._active_requests
 
     def close(self) -> None:
         """Frees the model; waits for uninterruptible operations."""

@@ -25,7 +25,7 @@ from t2t_keras.server.thread_offload import offload
 
 
 class Predictor:
-    """Answers predict requests within limits.
+    """Runs predict requests within limits.
 
     Args:
         registry: The models.
@@ -58,7 +58,7 @@ class Predictor:
         entry_point: str,
         api: str = "Predict",
     ) -> tuple[Arrays, ModelSpec]:
-        """Answers a request.
+        """Runs a request.
 
         Args:
             spec: Model, version and signature.
@@ -69,7 +69,7 @@ class Predictor:
             api: Name of the method, for metrics. Default "Predict".
 
         Returns:
-            The outputs, and the spec with the version that answered.
+            The outputs, and the spec with the version that computed them.
 
         Raises:
             ServingError: If the request fails.
@@ -77,7 +77,7 @@ class Predictor:
         started = time.perf_counter()
         status = "OK"
         try:
-            return await self._answer(spec, inputs, output_filter, timeout)
+            return await self._process(spec, inputs, output_filter, timeout)
         except ServingError as error:
             status = error.code.name
             raise
@@ -92,7 +92,7 @@ class Predictor:
             latency = self.metrics.request_latency.labels(name, api, entry_point)
             latency.observe(micros)
 
-    async def _answer(
+    async def _process(
         self,
         spec: ModelSpec,
         inputs: Arrays,
@@ -114,9 +114,9 @@ class Predictor:
         finally:
             version.release()
         signature = spec.signature_name or DEFAULT_SIGNATURE
-        answered = ModelSpec(name=spec.name, signature_name=signature)
-        answered.version.value = version.number
-        return outputs, answered
+        response_spec = ModelSpec(name=spec.name, signature_name=signature)
+        response_spec.version.value = version.number
+        return outputs, response_spec
 
     async def _run(
         self,
@@ -141,14 +141,14 @@ class Predictor:
                 properties = await offload(
                     size, _row_properties, version, model, signature, inputs, names
                 )
-        run = functools.partial(self._timed, spec.name, model, signature, names)
+        run = functools.partial(self._run_timed, spec.name, model, signature, names)
         async with asyncio.timeout(max(timeout, 0)):
             # Without a variable: it and an error would form a reference cycle.
             return await asyncio.wrap_future(
                 self._batcher.submit(key, run, inputs, timeout, properties)
             )
 
-    def _timed(
+    def _run_timed(
         self,
         model_name: str,
         model: SavedModel,
@@ -177,5 +177,5 @@ def _row_properties(
     return Rows(
         model.row_lengths(signature, inputs),
         version.padding if unpadded <= set(version.padding) else None,
-        equal_rows(inputs) if version.is_function else None,
+        equal_rows(inputs) if version.is_deterministic else None,
     )

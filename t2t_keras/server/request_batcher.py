@@ -150,7 +150,7 @@ class Batcher:
                 del self._queues[key]
 
     def close(self) -> None:
-        """Answers the waiting requests and ends the threads."""
+        """Completes the waiting requests and ends the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -166,7 +166,7 @@ class Batcher:
                     self._changed.wait(self._seconds_until_due())
                 run, parts = self._take(due)
             try:
-                self._answer(run, parts)
+                self._run_parts(run, parts)
             except Exception as error:
                 for part in parts:
                     part.request.fail(error)
@@ -197,10 +197,10 @@ class Batcher:
         while queue.requests:
             request = queue.requests[0]
             longest = max(longest, request.length)
-            room = self._max_batch_size - rows
+            capacity = self._max_batch_size - rows
             if self._max_batch_length is not None and longest:
-                room = min(room, self._max_batch_length // longest - rows)
-            part = request.take(max(room, 0 if parts else 1), is_first=not parts)
+                capacity = min(capacity, self._max_batch_length // longest - rows)
+            part = request.take(max(capacity, 0 if parts else 1), is_first=not parts)
             if not part:
                 break
             parts.append(part)
@@ -215,36 +215,38 @@ class Batcher:
             self._changed.notify()
         return queue.run, parts
 
-    def _answer(self, run: Run, parts: list[RequestPart]) -> None:
+    def _run_parts(self, run: Run, parts: list[RequestPart]) -> None:
         # Skips requests that were cancelled meanwhile.
         parts = [part for part in parts if not part.request.future.done()]
         now, rows = time.monotonic(), sum(len(part.rows) for part in parts)
         for part in parts:
             self._observe((now - part.request.enqueued) * 1e6, rows)
         if len(parts) > 1:
-            until = max(part.request.deadline for part in parts)
+            deadline = max(part.request.deadline for part in parts)
             try:
-                outputs = run(_join([part.inputs for part in parts]), until - now)
-                found = _split(outputs, parts)
+                outputs = run(_join([part.inputs for part in parts]), deadline - now)
+                split_outputs = _split(outputs, parts)
             except Exception:
                 # A request may be invalid or the model mixes rows: run each alone.
-                found = []
-            for part, own in zip(parts, found, strict=False):
-                part.request.add(part, own)
-            if found:
+                split_outputs = []
+            for part, part_outputs in zip(parts, split_outputs, strict=False):
+                part.request.add(part, part_outputs)
+            if split_outputs:
                 return
         for part in parts:
             try:
-                left = part.request.deadline - time.monotonic()
-                if left <= 0:
+                remaining = part.request.deadline - time.monotonic()
+                if remaining <= 0:
                     raise TimeoutError
-                part.request.add(part, run(part.inputs, left))
+                part.request.add(part, run(part.inputs, remaining))
             except Exception as error:
                 part.request.fail(error)
 
 
 def _join(inputs: list[Arrays]) -> Arrays:
-    return {name: np.concatenate([one[name] for one in inputs]) for name in inputs[0]}
+    return {
+        name: np.concatenate([arrays[name] for arrays in inputs]) for name in inputs[0]
+    }
 
 
 def _split(outputs: Arrays, parts: list[RequestPart]) -> list[Arrays]:
@@ -258,5 +260,5 @@ def _split(outputs: Arrays, parts: list[RequestPart]) -> list[Arrays]:
         if array.ndim == 0 or len(array) != sum(rows):
             raise ValueError(f"Output {name} does not have as many rows as the inputs.")
     ends = np.cumsum(rows)[:-1]
-    found: dict[str, Any] = {n: np.split(array, ends) for n, array in outputs.items()}
-    return [{n: array[i] for n, array in found.items()} for i in range(len(parts))]
+    pieces: dict[str, Any] = {n: np.split(array, ends) for n, array in outputs.items()}
+    return [{n: array[i] for n, array in pieces.items()} for i in range(len(parts))]

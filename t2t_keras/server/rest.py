@@ -1,4 +1,4 @@
-"""TensorFlow Serving's REST API, the metrics, and the page to try a model."""
+"""TensorFlow Serving's REST API, the metrics and the translation page."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from t2t_keras.server.client_disconnect import while_connected
 from t2t_keras.server.example_list import read_examples
 from t2t_keras.server.held_response import HeldResponse
 from t2t_keras.server.json_body import parse
-from t2t_keras.server.json_examples import parse_examples, results
+from t2t_keras.server.json_examples import parse_examples, results_to_json
 from t2t_keras.server.json_models import model_metadata, model_status
 from t2t_keras.server.json_response import to_json
 from t2t_keras.server.json_tensors import to_arrays
@@ -64,15 +64,15 @@ _METHODS = {"classify": CLASSIFY, "regress": REGRESS}
 
 
 class RestApi:
-    """Answers HTTP requests.
+    """Handles HTTP requests.
 
     Args:
-        predictor: Answers predict requests.
-        inference: Answers classify and regress requests.
+        predictor: Handles predict requests.
+        inference: Handles classify and regress requests.
         timeout: Timeout of a request in seconds, from its first byte to the response.
         max_bytes: Maximum size of a request's body in bytes.
         max_response_bytes: Maximum size of a response in bytes.
-        token: Token that all requests but those for the page must send as
+        token: Token that all requests, except for the page itself, must send as
             `Authorization: Bearer TOKEN`; None for none.
         metrics_path: Path of the metrics; None to disable them. Default TensorFlow
             Serving's path.
@@ -226,8 +226,8 @@ class RestApi:
         reading = offload(len(content), self._read, content, spec)
         inputs, is_row = await self._within(deadline, reading)
         hold(await offload(len(content), bytes_of, inputs))
-        left = deadline - asyncio.get_running_loop().time()
-        outputs, _ = await self._predictor.predict(spec, inputs, (), left, "REST")
+        remaining = deadline - asyncio.get_running_loop().time()
+        outputs, _ = await self._predictor.predict(spec, inputs, (), remaining, "REST")
         size = sum(array.nbytes for array in outputs.values())
         hold(size)
         return await offload(size, to_json, outputs, is_row, self._max_response_bytes)
@@ -243,13 +243,13 @@ class RestApi:
         reading = offload(len(content), self._read_examples, content, spec)
         examples = await self._within(deadline, reading)
         hold(await offload(len(content), bytes_of, {"examples": examples}))
-        left = deadline - asyncio.get_running_loop().time()
+        remaining = deadline - asyncio.get_running_loop().time()
         result, _ = await self._inference.infer(
-            spec, _METHODS[verb], examples, left, "REST"
+            spec, _METHODS[verb], examples, remaining, "REST"
         )
         size = result.ByteSize()
         hold(size)
-        return await offload(size, results, result)
+        return await offload(size, results_to_json, result)
 
     def _read(self, content: bytearray, spec: ModelSpec) -> tuple[Arrays, bool]:
         """Parses a predict request's body.
@@ -261,7 +261,7 @@ class RestApi:
         Returns:
             The inputs, and whether the response is by rows.
         """
-        self._predictor.admission.check_reading(len(content))
+        self._predictor.admission.check_parsing(len(content))
         body = parse(content)
         spec.signature_name = body.signature_name
         version, model = self._registry.acquire(spec)
@@ -275,9 +275,9 @@ class RestApi:
 
     def _read_examples(self, content: bytearray, spec: ModelSpec) -> np.ndarray:
         """Returns the Examples in a body; sets the signature's name in the spec."""
-        self._predictor.admission.check_reading(len(content))
-        spec.signature_name, given = parse_examples(content)
-        return read_examples(given, self._max_bytes)
+        self._predictor.admission.check_parsing(len(content))
+        spec.signature_name, examples_input = parse_examples(content)
+        return read_examples(examples_input, self._max_bytes)
 
     async def _body(self, request: Request, hold: Hold) -> bytearray:
         content = bytearray()

@@ -11,7 +11,7 @@ import tensorflow_text  # noqa: F401  Registers the operations of exports.
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 from t2t_keras.plurals import counted
-from t2t_keras.server.serving_errors import ServingError, invalid, shown
+from t2t_keras.server.serving_errors import ServingError, abbreviated, invalid
 
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -76,12 +76,14 @@ class SavedModel:
             ServingError: If there is no such signature.
         """
         name = name or DEFAULT_SIGNATURE
-        callable_ = {n for n in self.signature_defs if not n.startswith(_LOADER_PREFIX)}
-        if name not in callable_:
+        callable_names = {
+            n for n in self.signature_defs if not n.startswith(_LOADER_PREFIX)
+        }
+        if name not in callable_names:
             raise ServingError(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f'Serving signature key "{name[:100]}" not found. The model has '
-                f"{sorted(callable_)}.",
+                f"{sorted(callable_names)}.",
             )
         return self.signature_defs[name]
 
@@ -95,8 +97,8 @@ class SavedModel:
         if set(inputs) != set(expected):
             raise invalid(
                 f"The inputs do not match the signature. Sent extra: "
-                f"{shown(sorted(set(inputs) - set(expected)))}. Missing but required: "
-                f"{sorted(set(expected) - set(inputs))}."
+                f"{abbreviated(sorted(set(inputs) - set(expected)))}. Missing but "
+                f"required: {sorted(set(expected) - set(inputs))}."
             )
         for name, array in inputs.items():
             info = expected[name]
@@ -118,7 +120,7 @@ class SavedModel:
         unknown = set(output_filter) - outputs
         if unknown:
             raise invalid(
-                f"There is no output {shown(sorted(unknown))}. The signature has "
+                f"There is no output {abbreviated(sorted(unknown))}. The signature has "
                 f"{sorted(outputs)}."
             )
         return set(output_filter) or outputs
@@ -193,14 +195,14 @@ class SavedModel:
             milliseconds = max(math.ceil(seconds * 1000), 1)
             options = tf.compat.v1.RunOptions(timeout_in_ms=milliseconds)
         try:
-            found = self._session.run(fetches, feeds, options)
+            outputs = self._session.run(fetches, feeds, options)
         except tf.errors.DeadlineExceededError:
             raise TimeoutError from None
         return {
             # NumPy would give a single string a type of fixed width, which loses
             # trailing zeros.
             name: np.asarray(value, object if isinstance(value, bytes) else None)
-            for name, value in found.items()
+            for name, value in outputs.items()
         }
 
 
@@ -227,17 +229,17 @@ def check_shape(name: str, info: TensorInfo, shape: Sequence[int]) -> None:
     if not expected.is_compatible_with(shape):
         raise invalid(
             f"Input {name} must have shape {_format(expected)}. "
-            f"Received: {shown(shape)}"
+            f"Received: {abbreviated(shape)}"
         )
 
 
-def check_rows(given: Iterable[int], max_rows: int) -> None:
+def check_rows(row_counts: Iterable[int], max_rows: int) -> None:
     """Checks the numbers of rows of a request's inputs against the limit.
 
     Raises:
         ServingError: If an input has more rows.
     """
-    maximum = max(given, default=0)
+    maximum = max(row_counts, default=0)
     if maximum > max_rows:
         rows = counted(max_rows, "row")
         raise invalid(f"A request may have at most {rows}. Received: {maximum:,}")

@@ -129,7 +129,7 @@ def read_batching(path: str | Path) -> tuple[dict[str, int], list[str]]:
         UserError: If the file cannot be read or a value is out of range.
     """
     message: Any = read_text_message(path, MESSAGES["BatchingParameters"]())
-    found, ignored = {}, []
+    arguments, ignored = {}, []
     for field, value in message.ListFields():
         if field.name not in _MIN_VALUES:
             ignored.append(field.name)
@@ -139,8 +139,8 @@ def read_batching(path: str | Path) -> tuple[dict[str, int], list[str]]:
                 f"Received: {value.value}"
             )
         else:
-            found[field.name] = value.value
-    return found, ignored
+            arguments[field.name] = value.value
+    return arguments, ignored
 
 
 def read_metrics_path(path: str | Path) -> str | None:

@@ -16,11 +16,11 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ServingError(Exception):
-    """A request that cannot be answered.
+    """A request that failed.
 
     Attributes:
         code: gRPC status for the client; REST derives its own from it.
-        message: What is wrong and what to do.
+        message: Describes the problem and what to do.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
@@ -68,7 +68,7 @@ def too_large_response(max_bytes: int) -> ServingError:
     )
 
 
-def shown(values: Collection[Any]) -> str:
+def abbreviated(values: Collection[Any]) -> str:
     """Formats a client's values for a message, truncated."""
     parts = []
     for value in itertools.islice(values, _MAX_SHOWN):

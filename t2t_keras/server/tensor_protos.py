@@ -10,13 +10,13 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from t2t_keras.plurals import counted
 from t2t_keras.server.protobuf_limits import read_varint
 from t2t_keras.server.saved_model import MAX_AXES, Arrays
-from t2t_keras.server.serving_errors import ServingError, invalid, shown
+from t2t_keras.server.serving_errors import ServingError, abbreviated, invalid
 
 _MAX_INPUTS = 1000
 _STRING_BYTES = 8
 """Minimum overhead of a string in addition to its characters."""
 _SLICE = 1 << 14
-"""Values copied at a time, since no other Python thread runs meanwhile."""
+"""Number of values copied per step; other Python threads run between steps."""
 
 _FLOAT8 = ("e5m2", "e4m3fn", "e4m3fnuz", "e4m3b11fnuz", "e5m2fnuz")
 _FIELDS = {
@@ -73,7 +73,9 @@ class Layout(NamedTuple):
         return self.number * (self.dtype.size or _STRING_BYTES)
 
 
-def layouts(tensors: Mapping[str, TensorProto], max_bytes: int) -> dict[str, Layout]:
+def read_layouts(
+    tensors: Mapping[str, TensorProto], max_bytes: int
+) -> dict[str, Layout]:
     """Reads the dtypes and shapes of tensors, without their values.
 
     A message of a few bytes can declare any shape.
@@ -90,16 +92,16 @@ def layouts(tensors: Mapping[str, TensorProto], max_bytes: int) -> dict[str, Lay
             f"A request may have at most {_MAX_INPUTS:,} inputs. "
             f"Received: {len(tensors):,}"
         )
-    found = {}
-    left = max_bytes
+    layouts = {}
+    remaining = max_bytes
     for name, tensor in tensors.items():
         label = f"Input {name[:100]}"
         dtype, shape = _dtype(label, tensor), _shape(label, tensor)
-        found[name] = Layout(label, dtype, shape, _product(shape, max_bytes))
-        left -= found[name].bytes
-        if left < 0:
-            raise _too_large(found[name], max_bytes)
-    return found
+        layouts[name] = Layout(label, dtype, shape, _product(shape, max_bytes))
+        remaining -= layouts[name].bytes
+        if remaining < 0:
+            raise _too_large(layouts[name], max_bytes)
+    return layouts
 
 
 def to_arrays(tensors: Mapping[str, TensorProto], max_bytes: int) -> Arrays:
@@ -119,29 +121,29 @@ def to_arrays(tensors: Mapping[str, TensorProto], max_bytes: int) -> Arrays:
     Raises:
         ServingError: If a tensor is malformed or the arrays are too large.
     """
-    found = layouts(tensors, max_bytes)
-    left = max_bytes - sum(layout.bytes for layout in found.values())
+    layouts = read_layouts(tensors, max_bytes)
+    remaining = max_bytes - sum(layout.bytes for layout in layouts.values())
     arrays: Arrays = {}
-    for name, layout in found.items():
+    for name, layout in layouts.items():
         if layout.dtype == tf.string:
-            strings = _strings(layout, tensors[name])
-            left -= _characters(strings, layout.number)
-            if left < 0:
+            strings = _read_strings(layout, tensors[name])
+            remaining -= _string_bytes(strings, layout.number)
+            if remaining < 0:
                 raise _too_large(layout, max_bytes)
-            flat = _repeated(strings, np.dtype(object), layout.number, b"")
+            flat = _repeat_last(strings, np.dtype(object), layout.number, b"")
         else:
-            flat = _numbers(layout, tensors[name])
+            flat = _read_numbers(layout, tensors[name])
         try:
             arrays[name] = flat.reshape(layout.shape)
         except ValueError as error:  # For example an empty array with a huge axis.
-            raise _wrong(layout, error) from None
+            raise _invalid_tensor(layout, error) from None
     return arrays
 
 
 def _too_large(layout: Layout, max_bytes: int) -> ServingError:
     return invalid(
         f"The inputs take more than the maximum of {max_bytes:,} bytes. "
-        f"{layout.label} has shape {shown(layout.shape)}."
+        f"{layout.label} has shape {abbreviated(layout.shape)}."
     )
 
 
@@ -164,7 +166,7 @@ def _shape(label: str, tensor: TensorProto) -> list[int]:
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     if tensor.tensor_shape.unknown_rank or any(size < 0 for size in shape):
         raise invalid(
-            f"{label} must have a fully defined shape. Received: {shown(shape)}"
+            f"{label} must have a fully defined shape. Received: {abbreviated(shape)}"
         )
     return shape
 
@@ -181,19 +183,21 @@ def _product(sizes: Sequence[int], limit: int) -> int:
     return number
 
 
-def _wrong(layout: Layout, why: Any) -> ServingError:
-    return invalid(f"{layout.label} is not a valid {layout.dtype.name} tensor: {why}")
+def _invalid_tensor(layout: Layout, reason: Any) -> ServingError:
+    return invalid(
+        f"{layout.label} is not a valid {layout.dtype.name} tensor: {reason}"
+    )
 
 
-def _numbers(layout: Layout, tensor: TensorProto) -> np.ndarray:
+def _read_numbers(layout: Layout, tensor: TensorProto) -> np.ndarray:
     """Reads the values of any dtype except strings: `[number]`."""
     dtype, size = layout.dtype, layout.number
     numpy_dtype = np.dtype(dtype.as_numpy_dtype)
     content = tensor.tensor_content
     if content and size:
         if len(content) != size * numpy_dtype.itemsize:
-            why = f"{len(content):,} bytes for {size:,} values"
-            raise _wrong(layout, why)
+            reason = f"{len(content):,} bytes for {size:,} values"
+            raise _invalid_tensor(layout, reason)
         return np.frombuffer(content, numpy_dtype)
     values = getattr(tensor, _FIELDS[dtype.name])
     part = np.dtype(_PARTS.get(dtype.name, numpy_dtype))
@@ -201,13 +205,13 @@ def _numbers(layout: Layout, tensor: TensorProto) -> np.ndarray:
         values = np.frombuffer(values, part)
     parts = numpy_dtype.itemsize // part.itemsize
     try:
-        flat = _repeated(values, part, size * parts, 0, parts)
+        flat = _repeat_last(values, part, size * parts, 0, parts)
     except OverflowError as error:
-        raise _wrong(layout, error) from None
+        raise _invalid_tensor(layout, error) from None
     return flat.view(numpy_dtype)
 
 
-def _repeated(
+def _repeat_last(
     values: Sequence[Any], dtype: np.dtype, size: int, empty: Any, parts: int = 1
 ) -> np.ndarray:
     """Copies values and repeats the last one, which has `parts` elements: `[size]`."""
@@ -222,8 +226,8 @@ def _repeated(
     return array
 
 
-def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
-    """Returns the strings of a tensor; may be fewer than its shape has."""
+def _read_strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
+    """Returns the strings of a tensor, possibly fewer than its shape requires."""
     size = layout.number
     content = tensor.tensor_content
     if not content or not size:
@@ -237,8 +241,8 @@ def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
         if start + sum(lengths) != len(content):
             raise IndexError
     except IndexError:
-        why = f"the content does not hold {counted(size, 'string')}"
-        raise _wrong(layout, why) from None
+        reason = f"the content does not hold {counted(size, 'string')}"
+        raise _invalid_tensor(layout, reason) from None
     strings = []
     for length in lengths:
         strings.append(content[start : start + length])
@@ -246,7 +250,7 @@ def _strings(layout: Layout, tensor: TensorProto) -> Sequence[bytes]:
     return strings
 
 
-def _characters(strings: Sequence[bytes], size: int) -> int:
+def _string_bytes(strings: Sequence[bytes], size: int) -> int:
     """Returns the total bytes of strings, with the last one repeated."""
     used = min(len(strings), size)
     if not used:
@@ -254,7 +258,7 @@ def _characters(strings: Sequence[bytes], size: int) -> int:
     return sum(map(len, strings[:used])) + (size - used) * len(strings[used - 1])
 
 
-def fill(tensor: TensorProto, array: np.ndarray) -> None:
+def write_tensor(tensor: TensorProto, array: np.ndarray) -> None:
     """Writes an array to the typed field of a TensorProto.
 
     TensorFlow Serving's responses use the typed fields, too.

@@ -23,7 +23,7 @@ from t2t_keras.plurals import counted
 from t2t_keras.server.example_list import EXAMPLES_INPUT
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.saved_model import DEFAULT_SIGNATURE, Arrays, SavedModel
-from t2t_keras.server.serving_errors import ServingError, invalid, shown
+from t2t_keras.server.serving_errors import ServingError, abbreviated, invalid
 from t2t_keras.server.thread_offload import offload
 
 CLASSIFY = "tensorflow/serving/classify"
@@ -36,7 +36,7 @@ Result: TypeAlias = (
 
 
 class ExampleInference:
-    """Answers requests with Examples.
+    """Runs requests with Examples.
 
     Args:
         predictor: Runs signatures.
@@ -68,7 +68,7 @@ class ExampleInference:
             entry_point: "GRPC" or "REST", for metrics.
 
         Returns:
-            The result of each Example, and the spec with the version that answered.
+            The result of each Example, and the spec with the version that computed it.
 
         Raises:
             ServingError: If the request fails.
@@ -78,12 +78,12 @@ class ExampleInference:
         names = self._outputs(model, spec.signature_name, method)
         inputs = {EXAMPLES_INPUT: examples}
         api = "Classify" if method == CLASSIFY else "Regress"
-        outputs, answered = await self._predictor.predict(
+        outputs, response_spec = await self._predictor.predict(
             spec, inputs, names, timeout, entry_point, api
         )
         write = classifications if method == CLASSIFY else regressions
         size = sum(array.nbytes for array in outputs.values())
-        return await offload(size, write, outputs, len(examples)), answered
+        return await offload(size, write, outputs, len(examples)), response_spec
 
     async def infer_all(
         self,
@@ -105,14 +105,14 @@ class ExampleInference:
         signatures = [spec.signature_name or DEFAULT_SIGNATURE for spec in specs]
         if len(set(signatures)) < len(signatures):
             raise invalid(
-                f"Each task must have a different signature: {shown(signatures)}"
+                f"Each task must have a different signature: {abbreviated(signatures)}"
             )
         version, model = self._registry.acquire(specs[0])
         try:
             for spec, task in zip(specs, tasks, strict=True):
                 self._outputs(model, spec.signature_name, task.method_name)
                 spec.version.value = version.number
-            found = await asyncio.gather(
+            results = await asyncio.gather(
                 *(
                     self.infer(spec, task.method_name, examples, timeout, entry_point)
                     for spec, task in zip(specs, tasks, strict=True)
@@ -121,12 +121,12 @@ class ExampleInference:
         finally:
             version.release()
         response = inference_pb2.MultiInferenceResponse()
-        for result, answered in found:
-            one = response.results.add(model_spec=answered)
+        for result, response_spec in results:
+            entry = response.results.add(model_spec=response_spec)
             if isinstance(result, classification_pb2.ClassificationResult):
-                one.classification_result.CopyFrom(result)
+                entry.classification_result.CopyFrom(result)
             else:
-                one.regression_result.CopyFrom(result)
+                entry.regression_result.CopyFrom(result)
         return response
 
     def _outputs(self, model: SavedModel, name: str, method: str) -> list[str]:
@@ -191,20 +191,20 @@ def classifications(
         (_SCORES, scores, np.dtype(np.float32)),
     ):
         if array is not None:
-            _check(name, array, dtype, number, [2])
+            _check_output(name, array, dtype, number, [2])
     widths = {array.shape[1] for array in (classes, scores) if array is not None}
     if len(widths) > 1:
         raise invalid(f"{_CLASSES} and {_SCORES} differ in their number of classes.")
     (width,) = widths
     result = classification_pb2.ClassificationResult()
     for row in range(number):
-        found = result.classifications.add().classes
+        classes_of_row = result.classifications.add().classes
         for column in range(width):
-            one = found.add()
+            entry = classes_of_row.add()
             if classes is not None:
-                one.label = classes[row, column].decode("utf-8", "replace")
+                entry.label = classes[row, column].decode("utf-8", "replace")
             if scores is not None:
-                one.score = scores[row, column]
+                entry.score = scores[row, column]
     return result
 
 
@@ -219,7 +219,7 @@ def regressions(outputs: Arrays, number: int) -> regression_pb2.RegressionResult
         ServingError: If the output is not `[number]` or `[number, 1]` float32.
     """
     array = outputs[_VALUES]
-    _check(_VALUES, array, np.dtype(np.float32), number, [1, 2])
+    _check_output(_VALUES, array, np.dtype(np.float32), number, [1, 2])
     if array.size != number:
         raise invalid(f"Output {_VALUES} has the wrong shape {list(array.shape)}.")
     result = regression_pb2.RegressionResult()
@@ -228,7 +228,7 @@ def regressions(outputs: Arrays, number: int) -> regression_pb2.RegressionResult
     return result
 
 
-def _check(
+def _check_output(
     name: str, array: np.ndarray, dtype: np.dtype, number: int, ranks: list[int]
 ) -> None:
     if array.ndim not in ranks or len(array) != number or array.dtype != dtype:

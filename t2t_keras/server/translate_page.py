@@ -1,4 +1,4 @@
-"""The page to try a model in a browser, and the version details it shows."""
+"""The translation page, and the details of a version that it shows."""
 
 import contextlib
 import functools

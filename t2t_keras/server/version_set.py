@@ -1,4 +1,4 @@
-"""The versions of one model: those found, those requested, and their state."""
+"""The versions of one model and their states."""
 
 import threading
 import time
@@ -49,22 +49,22 @@ class VersionedModel:
         self._enable_batching = enable_batching
         self._versions: dict[int, Version] = {}
         self._threads: dict[Version, threading.Thread] = {}
-        # Requested versions found by the last look, and its error message.
-        self._wanted: dict[int, Path] = {}
-        self._trouble = ""
+        # Requested versions found by the last search, and its error message.
+        self._requested: dict[int, Path] = {}
+        self._problem = ""
 
-    def look(self) -> None:
-        """Looks for versions and reports each problem once."""
+    def find_versions(self) -> None:
+        """Finds the requested versions and reports each problem once."""
         try:
-            self._wanted, trouble = self._find()
+            self._requested, problem = self._find_requested()
         except OSError as error:
             # For example a temporary file system failure. Loaded versions are kept.
-            trouble = str(error)
-        if trouble and trouble != self._trouble:
-            self._report(f"{self.config.name}: {trouble}")
-        self._trouble = trouble
+            problem = str(error)
+        if problem and problem != self._problem:
+            self._report(f"{self.config.name}: {problem}")
+        self._problem = problem
 
-    def _find(self) -> tuple[dict[int, Path], str]:
+    def _find_requested(self) -> tuple[dict[int, Path], str]:
         """Returns the versions that the policy requests, and a problem if there is one.
 
         Raises:
@@ -74,18 +74,18 @@ class VersionedModel:
         existing = versions_of(base)
         policy = self.config.model_version_policy
         if not existing:
-            return {}, _hint(base)
+            return {}, _missing_versions_hint(base)
         if policy.HasField("all"):
             return existing, ""
         if policy.HasField("specific"):
             requested = sorted(set(policy.specific.versions))
             missing = [number for number in requested if number not in existing]
             found = {n: existing[n] for n in requested if n in existing}
-            trouble = (
+            problem = (
                 f"{base} has the versions {list(existing)}, but not {missing}, which "
                 "model_version_policy requests."
             )
-            return found, trouble if missing else ""
+            return found, problem if missing else ""
         number = policy.latest.num_versions or 1
         return {n: existing[n] for n in list(existing)[-number:]}, ""
 
@@ -96,7 +96,7 @@ class VersionedModel:
         is always available.
         """
         self._forget()
-        for number, path in self._wanted.items():
+        for number, path in self._requested.items():
             known = self._versions.get(number)
             if known and known.may_retry():
                 known.retry()
@@ -108,10 +108,10 @@ class VersionedModel:
                 continue
             self._report(f"{self._title(known)} is being loaded ...")
             self._start(self._load, known)
-        old = [v for n, v in self._versions.items() if n not in self._wanted]
+        old = [v for n, v in self._versions.items() if n not in self._requested]
         for version in old:
             version.cancel()
-        if self.has_wanted():
+        if self.has_requested():
             for version in old:
                 if version.is_available:
                     self._report(f"{self._title(version)} is being unloaded ...")
@@ -169,12 +169,12 @@ class VersionedModel:
 
     def unload(self) -> None:
         """Unloads all versions and cancels loading."""
-        self._wanted = {}
+        self._requested = {}
         for version in self._versions.values():
             version.cancel()
             version.unload()
 
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Closes idle versions; returns whether all unloaded versions have ended."""
         self._forget()
         self._close_idle()
@@ -191,14 +191,14 @@ class VersionedModel:
         Returns:
             Whether all have ended.
         """
-        self.is_over()
+        self.has_ended()
         for thread in self._threads.values():
             thread.join(max(until - time.monotonic(), 0))
-        return self.is_over()
+        return self.has_ended()
 
     def is_loading(self) -> bool:
         """Returns whether the outcome of loading a requested version is still open."""
-        versions = [self._versions.get(number) for number in self._wanted]
+        versions = [self._versions.get(number) for number in self._requested]
         return not all(v and (v.is_available or v.error) for v in versions)
 
     def is_available(self, number: int | None = None) -> bool:
@@ -209,9 +209,9 @@ class VersionedModel:
             if number in (None, each)
         )
 
-    def has_wanted(self) -> bool:
+    def has_requested(self) -> bool:
         """Returns whether a requested version is available."""
-        return any(self.is_available(number) for number in self._wanted)
+        return any(self.is_available(number) for number in self._requested)
 
     def why_unavailable(self) -> str:
         """Returns why no version is available."""
@@ -220,7 +220,7 @@ class VersionedModel:
             for version in self._versions.values()
             if version.error
         ]
-        return "; ".join(errors) or self._trouble
+        return "; ".join(errors) or self._problem
 
     def acquire(self, number: int | None = None) -> tuple[Version, SavedModel]:
         """Returns a version for a request; the caller must release it.
@@ -238,10 +238,12 @@ class VersionedModel:
             if version and model:
                 return version, model
         which = "Latest" if number is None else "Specific"
-        asked = self.config.name if number is None else f"{self.config.name}, {number}"
+        requested = (
+            self.config.name if number is None else f"{self.config.name}, {number}"
+        )
         raise ServingError(
             grpc.StatusCode.NOT_FOUND,
-            f"Servable not found for request: {which}({asked})",
+            f"Servable not found for request: {which}({requested})",
         )
 
     def statuses(self, number: int | None = None) -> list[Status]:
@@ -254,15 +256,15 @@ class VersionedModel:
         if number is not None:
             versions = {n: v for n, v in versions.items() if n == number}
         if not versions:
-            asked = "" if number is None else f" version {number} of"
+            requested = "" if number is None else f" version {number} of"
             raise ServingError(
                 grpc.StatusCode.NOT_FOUND,
-                f"Could not find any versions of{asked} model {self.config.name}",
+                f"Could not find any versions of{requested} model {self.config.name}",
             )
         return [version.status() for version in versions.values()]
 
 
-def _hint(base: Path) -> str:
+def _missing_versions_hint(base: Path) -> str:
     """Explains why a base path has no versions."""
     if not base.is_dir():
         return f"there is no directory {base}."

@@ -128,7 +128,7 @@ def test_timeout_ends_slow_request(connect):
     try:
         error = error_of(lambda: client.translate(["a"]))
         assert error.code == "DEADLINE_EXCEEDED"
-        assert "no answer within 0.2 s" in str(error)
+        assert "no response within 0.2 s" in str(error)
     finally:
         released.set()
 
@@ -181,7 +181,7 @@ def test_host_that_does_not_connect_is_not_reported_as_slow():
         with GrpcClient(server, "upper", timeout=0.3) as client:
             error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
-    assert "no connection within 0.3 s. The host does not answer" in str(error)
+    assert "no connection within 0.3 s. The host does not respond" in str(error)
 
 
 def test_responses_without_translations_are_invalid(connect):
@@ -193,9 +193,9 @@ def test_responses_without_translations_are_invalid(connect):
     ):
         client = connect(Model(outputs=outputs))
         error = error_of(lambda client=client: client.translate(["a"]))
-        assert error.code == "INVALID_ANSWER", outputs
+        assert error.code == "INVALID_RESPONSE", outputs
     ragged = {"translation": ["a"], "score": ["x"], "status": ["ok"]}
-    with pytest.raises(RequestError, match="INVALID_ANSWER"):
+    with pytest.raises(RequestError, match="INVALID_RESPONSE"):
         read_response("server", ragged, 1, n_best=False)
 
 

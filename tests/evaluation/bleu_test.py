@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from t2t_keras.evaluation.bleu import (
-    FLAVOURS,
+    SCORES,
     compare_translations,
     corpus_bleu,
     score_translations,
@@ -82,13 +82,13 @@ def test_p_value_separates_real_from_random_differences():
             t.replace("line", "row") if n in changed else t for n, t in enumerate(texts)
         ]
 
-    for found in compare_translations(texts, worse(2, 0), texts, FLAVOURS, samples=100):
+    for found in compare_translations(texts, worse(2, 0), texts, SCORES, samples=100):
         assert found.value != found.baseline
         assert found.p_value < 0.05
     alike = compare_translations(worse(3, 1), worse(3, 2), texts, ["bleu"], samples=100)
     assert alike[0].p_value > 0.3
     assert "bs:100" in alike[0].signature
-    for found in compare_translations(texts, texts, texts, FLAVOURS, samples=100):
+    for found in compare_translations(texts, texts, texts, SCORES, samples=100):
         assert found.p_value == 1
 
 

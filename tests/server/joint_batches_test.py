@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from t2t_keras.export.row_independence import are_rows_independent
-from t2t_keras.server.model_config import one_model
+from t2t_keras.server.model_config import single_model_config
 from t2t_keras.server.model_registry import Registry
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.prometheus import Metrics
@@ -53,7 +53,7 @@ def ask(mixing):
     def ask(enable_batching=None):
         metrics = Metrics()
         registry = Registry(
-            one_model("m", str(mixing)),
+            single_model_config("m", str(mixing)),
             metrics,
             report=lines.append,
             enable_batching=enable_batching,

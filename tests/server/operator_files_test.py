@@ -64,7 +64,7 @@ def test_changed_model_config_file_takes_effect_at_run_time(versions, tmp_path):
     file = ConfigFile(path, log)
     with registry_of(file.config) as (registry, events):
         registry.loaded.result(WAIT)
-        file.follow(registry, 0.02)
+        file.watch(registry, 0.02)
         write(path, "model_config_list { config { nmae: 'x' } }")
         log.wait_for("nmae")
         assert factor(registry, "m") == 2
@@ -88,14 +88,14 @@ def test_label_is_assigned_once_its_version_is_available(versions, tmp_path):
         registry.loaded.result(WAIT)
         write(path, config(LABELS.format(stable=2), m=base))
         for _ in range(3):
-            file.look(registry)
+            file.apply_changes(registry)
             events.wait_for("but not [2]")
         log.wait_for("The label 'stable' of m is for version 2")
         assert factor(registry, "m", "stable") == 2
         add_version(versions, base, 2, of=3)
         events.wait_for("m: version 2 is available")
         while factor(registry, "m", "stable") != 3:
-            file.look(registry)
+            file.apply_changes(registry)
     assert log.count("The label 'stable'") == 1
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from t2t_keras.server.serving_errors import ServingError
-from t2t_keras.server.tensor_protos import fill, to_arrays
+from t2t_keras.server.tensor_protos import to_arrays, write_tensor
 
 NUMBERS = [
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "bool"),
@@ -68,7 +68,7 @@ def examples(dtype):
 def test_responses_use_typed_fields_and_round_trip(dtype):
     for array in examples(dtype):
         tensor = TensorProto()
-        fill(tensor, np.asarray(array))
+        write_tensor(tensor, np.asarray(array))
         field = FIELDS.get(dtype, "int_val")
         parts = 2 if dtype.startswith("complex") else 1
         assert len(getattr(tensor, field)) == np.size(array) * parts
@@ -84,7 +84,7 @@ def test_strings_keep_every_byte():
         array = np.empty(shape, object)
         array[...] = np.array(STRINGS, object)[: array.size].reshape(shape)
         tensor = TensorProto()
-        fill(tensor, array)
+        write_tensor(tensor, array)
         assert list(tensor.string_val) == STRINGS[: array.size]
         for found in (read(tensor), read(packed(tensor))):
             assert found.dtype == object
