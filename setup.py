@@ -72,6 +72,8 @@ EXTRAS = {
     "moses": ["sacremoses>=0.2,<0.3"],
     # Presets from a hub. keras-nlp requires both with wider ranges.
     "hub": ["huggingface_hub>=0.30,<3", "kagglehub>=0.3.12,<2"],
+    # t2t-export --format=ctranslate2.
+    "convert": ["ctranslate2>=4.6,<5"],
 }
 
 ALL = sorted(set(chain.from_iterable(EXTRAS.values())))

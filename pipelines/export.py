@@ -1,9 +1,11 @@
-"""Exports a model, by default as a SavedModel for TensorFlow Serving.
+"""Exports a model: for TensorFlow Serving, or in the format of another library.
 
 t2t-export --model_dir=DIR --export_dir=BASE
+t2t-export --model_dir=DIR --export_dir=DIR --format=ctranslate2
 
 A SavedModel is a new numbered version directory in BASE. It translates strings, and is
-checked against t2t-translate before it becomes visible to a server.
+checked against t2t-translate before it becomes visible to a server. The other formats
+fill a new or empty directory.
 """
 
 from collections.abc import Callable
@@ -34,10 +36,44 @@ class _Format(NamedTuple):
     weights_dtypes: tuple[str, ...]
 
 
+def _write_ctranslate2(model_dir: "ModelDir") -> None:
+    """Fills a directory for CTranslate2, following the flags."""
+    from t2t_keras.decoding.options import SearchOptions
+    from t2t_keras.interop.ctranslate2_export import export_ctranslate2
+
+    size = export_ctranslate2(
+        model_dir,
+        FLAGS.export_dir,
+        _checkpoint(),
+        SearchOptions(**decoding.search_options(model_dir.search)),
+        FLAGS.weights_dtype,
+        FLAGS.max_input_tokens,
+    )
+    print(
+        f"Wrote {FLAGS.export_dir}: {size / 1e6:,.1f} MB of {FLAGS.weights_dtype} "
+        "weights. README.md tells how to run the model."
+    )
+
+
+def _checkpoint() -> str:
+    """Returns the weights to export in a format without ensembles.
+
+    Raises:
+        UserError: If there are several.
+    """
+    if len(FLAGS.checkpoint) != 1:
+        raise UserError(
+            f"--format={FLAGS.format} exports one model, not an ensemble. Received: "
+            f"--checkpoint={','.join(FLAGS.checkpoint)}"
+        )
+    return str(FLAGS.checkpoint[0])
+
+
 _FORMATS = {
     "saved_model": _Format(
         saved_model_export.write_saved_model, ("float32", "bfloat16", "float16")
     ),
+    "ctranslate2": _Format(_write_ctranslate2, ("float32", "float16", "int16", "int8")),
 }
 _WEIGHTS_DTYPES = dict.fromkeys(d for f in _FORMATS.values() for d in f.weights_dtypes)
 
@@ -45,7 +81,8 @@ flags.DEFINE_enum(
     "format",
     "saved_model",
     [*_FORMATS],
-    "Format of the export: saved_model for TensorFlow Serving and t2t-serve.",
+    "Format of the export: saved_model for TensorFlow Serving and t2t-serve, or "
+    "ctranslate2.",
 )
 flags.DEFINE_string(
     "export_dir",
@@ -63,9 +100,10 @@ flags.DEFINE_enum(
     "weights_dtype",
     "float32",
     [*_WEIGHTS_DTYPES],
-    "Storage format of the weights. bfloat16 and float16 halve the size. "
-    "A SavedModel computes in float32 regardless, and the difference in BLEU is "
-    "printed.",
+    "Storage format of the weights. bfloat16, float16 and int16 halve the size, int8 "
+    "divides it by 4. A SavedModel (float32, bfloat16 or float16) computes in float32 "
+    "regardless, and the difference in BLEU is printed. ctranslate2 has all but "
+    "bfloat16.",
 )
 
 

@@ -50,6 +50,7 @@ def write_saved_model(model_dir: "ModelDir") -> None:
     from t2t_keras.export.servable import TranslationServable
     from t2t_keras.export.version_dirs import new_version, versions_of
     from t2t_keras.export.warmup import write_warmup
+    from t2t_keras.training.weight_files import check_finite
 
     options = SearchOptions(**decoding.search_options(model_dir.search))
     translator, loaded = model_dir.open_translator(
@@ -59,7 +60,8 @@ def write_saved_model(model_dir: "ModelDir") -> None:
         max_input_tokens=FLAGS.max_input_tokens,
     )
     models = translator.models
-    _check_weights(models)
+    for model in models:
+        check_finite(model.variables)
     serving = {
         **dataclasses.asdict(options),
         "n_best": FLAGS.export_n_best or options.beam_size,
@@ -100,23 +102,6 @@ def write_saved_model(model_dir: "ModelDir") -> None:
         f"Wrote {Path(FLAGS.export_dir) / str(newest)}: {size / 1e6:,.1f} MB of "
         f"{FLAGS.weights_dtype} weights."
     )
-
-
-def _check_weights(models: "list[Transformer]") -> None:
-    """Rejects a model with non-finite weights.
-
-    Raises:
-        FloatingPointError: If a weight is not finite.
-    """
-    import numpy as np
-
-    for model in models:
-        for variable in model.variables:
-            if not np.isfinite(variable.numpy()).all():
-                raise FloatingPointError(
-                    f"{variable.path} has non-finite values: the model is broken and "
-                    "was not exported."
-                )
 
 
 def _held_out(model_dir: "ModelDir", side: str) -> list[str]:

@@ -71,6 +71,23 @@ def variable_arrays(variables: Iterable[keras.Variable]) -> dict[str, np.ndarray
     return {variable.path: variable.numpy() for variable in variables}
 
 
+def check_finite(variables: Iterable[keras.Variable]) -> None:
+    """Rejects a model with non-finite weights, before it is exported.
+
+    Args:
+        variables: Variables of a model.
+
+    Raises:
+        FloatingPointError: If a value is not finite.
+    """
+    for variable in variables:
+        if not np.isfinite(variable.numpy()).all():
+            raise FloatingPointError(
+                f"{variable.path} has non-finite values: the model is broken and was "
+                "not exported."
+            )
+
+
 def assign_arrays(
     variables: Iterable[keras.Variable], arrays: dict[str, np.ndarray], origin: Any
 ) -> None:
