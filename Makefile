@@ -3,11 +3,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := .demo
+INTEROP := .venv-interop
 SETUP := $(VENV)/.installed
 
 ALL_TESTS := --override-ini=addopts="-ra --import-mode=importlib"
 
-.PHONY: demo bench test test-long test-faults test-load lint format constraints clean
+.PHONY: demo bench test test-interop test-long test-faults test-load lint format constraints clean
 
 $(SETUP): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +26,15 @@ bench: $(SETUP)
 
 test: $(SETUP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Compares models with other frameworks, which have an environment of their own.
+$(INTEROP)/.installed: tests/interop/requirements.txt
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --progress-bar off --requirement $<
+	touch $@
+
+test-interop: $(SETUP) $(INTEROP)/.installed
+	INTEROP_PYTHON=$(INTEROP)/bin/python $(BIN)/python -m pytest -m interop $(ALL_TESTS)
 
 # Tests that train or compile for minutes.
 test-long: $(SETUP)
@@ -58,4 +68,4 @@ constraints:
 	.build/constraints/bin/python -m pip freeze --all --exclude pip --exclude t2t-keras > constraints.txt
 
 clean:
-	rm -rf $(VENV) $(DEMO) .build
+	rm -rf $(VENV) $(INTEROP) $(DEMO) .build
