@@ -49,6 +49,8 @@ CORE = [
     "numpy>=2,<3",
     "protobuf>=6",
     "tqdm>=4.66,<5",
+    # The options of Marian's models; keras-nlp brings it with its hub clients.
+    "pyyaml>=6,<7",
 ]
 
 # Requirements of single stages. t2t_keras/optional_packages.py reports missing ones.
@@ -82,7 +84,6 @@ ALL = sorted(set(chain.from_iterable(EXTRAS.values())))
 TOOLS = [
     "pytest>=9,<10",
     "pytest-xdist>=3.8,<4",
-    "pyyaml>=6,<7",
     "PYEVALB>=0.1.3,<0.2",
     "selenium>=4.30,<5",
     "ruff>=0.14",

@@ -24,9 +24,11 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "format",
     "auto",
-    ["auto", "hf_marian"],
+    ["auto", "hf_marian", "marian", "bergamot"],
     "Format of the model: hf_marian is a directory of Hugging Face with a Marian model "
-    "(OPUS-MT). auto detects the format.",
+    "(OPUS-MT); marian, a directory of Marian with a .npz archive; bergamot, a "
+    "directory of Firefox Translations or Bergamot with a binary model. auto detects "
+    "the format.",
     allow_override=True,
 )
 

@@ -47,6 +47,9 @@ def max_output_lengths(
         `[batch]` int32.
     """
     longest = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
+    if options.max_length_factor != 1.0:
+        scaled = tf.cast(longest, tf.float32) * options.max_length_factor
+        longest = tf.cast(scaled, tf.int32)
     longest = tf.maximum(longest + options.max_extra_length, options.min_length + 1)
     if options.max_output_tokens:
         longest = tf.minimum(longest, options.max_output_tokens)

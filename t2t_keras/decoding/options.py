@@ -35,10 +35,17 @@ class SearchOptions(Config):
         f"{_OWN}",
         minimum=0,
     )
+    max_length_factor: float = option(
+        1.0,
+        "Maximum length of an output: this factor times the number of tokens of the "
+        f"input, plus --max_extra_length. {_OWN}",
+        minimum=0,
+    )
     max_extra_length: int = option(
         50,
-        "Maximum number of tokens by which an output may be longer than its input, "
-        f"unless --min_length or a forced prefix asks for more. {_OWN}",
+        "Maximum number of tokens by which an output may be longer than its input "
+        "(times --max_length_factor), unless --min_length or a forced prefix asks for "
+        f"more. {_OWN}",
         minimum=1,
     )
     max_output_tokens: int = option(

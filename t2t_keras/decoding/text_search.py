@@ -119,13 +119,15 @@ class TextSearch:
         self.tokenizers = tokenizers
         self.options = options
         self.max_input_tokens = max_input_tokens
-        longest = max_input_tokens + options.max_extra_length
+        longest = int(max_input_tokens * options.max_length_factor)
+        longest += options.max_extra_length
         if options.min_length > longest:
             raise UserError(
-                "min_length must be at most max_input_tokens + max_extra_length = "
-                f"{longest:,}, the maximum length of an output. Received: "
-                f"min_length={options.min_length}, "
+                "min_length must be at most max_input_tokens * max_length_factor + "
+                f"max_extra_length = {longest:,}, the maximum length of an output. "
+                f"Received: min_length={options.min_length}, "
                 f"max_input_tokens={max_input_tokens}, "
+                f"max_length_factor={options.max_length_factor:g}, "
                 f"max_extra_length={options.max_extra_length}"
             )
 

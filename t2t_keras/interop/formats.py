@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
-from t2t_keras.interop import hf_marian
+from t2t_keras.interop import bergamot, hf_marian, marian_npz
 from t2t_keras.interop.imported_model import ImportedModel
 
 
@@ -30,6 +30,16 @@ FORMATS = {
         "the directory of a Hugging Face Marian model (config.json)",
         hf_marian.matches,
         hf_marian.read,
+    ),
+    "marian": Format(
+        "a Marian model (*.npz) with its vocabularies",
+        marian_npz.matches,
+        marian_npz.read,
+    ),
+    "bergamot": Format(
+        "a Bergamot or Firefox model (*.bin) with its vocabularies",
+        bergamot.matches,
+        bergamot.read,
     ),
 }
 """Formats by name, a value of `--format`, in the order of detection."""

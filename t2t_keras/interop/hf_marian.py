@@ -28,8 +28,6 @@ from t2t_keras.json_file import read_object
 
 _SHARED = "transformer/embedding"
 _OUTPUT = "transformer/output_projection"
-_SHARED = "transformer/embedding"
-_OUTPUT = "transformer/output_projection"
 
 
 def matches(path: Path) -> bool:

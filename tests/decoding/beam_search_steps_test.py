@@ -94,6 +94,7 @@ def test_max_output_lengths_respect_all_length_options():
 
     assert limits(max_extra_length=3) == [5, 7]
     assert limits(max_extra_length=3, max_output_tokens=6) == [5, 6]
+    assert limits(max_extra_length=3, max_length_factor=2.5) == [8, 13]
     assert limits(max_extra_length=3, min_length=6) == [7, 7]
     prefix = tf.constant([[4, 4, 4, 4, 4, 4], [4, 0, 0, 0, 0, 0]])
     assert limits(prefix, max_extra_length=3) == [7, 7]
