@@ -122,11 +122,16 @@ def model_card(
         max_input_tokens: Maximum number of source tokens.
     """
     data = model_dir.config["data"]
-    longest = max_input_tokens + options.max_extra_length + 1
-    longest = min(longest, options.max_output_tokens or longest)
-    limit = f"length + {options.max_extra_length + 1}"  # The end token counts.
+    # A source of n tokens has an end token too. With force_end, the last token of the
+    # longest outputs is an end token, which CTranslate2 would not cut.
+    forced = int(options.force_end)
+    extra = options.max_extra_length + 1 - forced
+    longest = max_input_tokens + extra
+    if options.max_output_tokens:
+        longest = min(longest, options.max_output_tokens - forced)
+    limit = f"length + {extra}"
     if options.min_length:
-        limit = f"max({limit}, {options.min_length + 1})"
+        limit = f"max({limit}, {options.min_length + 1 - forced})"
     return _CARD.format(
         name=model_dir.path.resolve().name,
         source_lang=data["source_lang"],

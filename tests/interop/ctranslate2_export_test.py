@@ -8,6 +8,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import tensorflow as tf
+from card_program import run_card
 from exported import LINES
 
 from t2t_keras import Transformer
@@ -139,6 +140,22 @@ def test_table_of_positions_ends_after_the_longest_sentences(tmp_path):
         translator.translate_batch(
             source, max_decoding_length=17, **arguments | {"min_decoding_length": 17}
         )
+
+
+@pytest.mark.parametrize("options", [{"force_end": True}, {"max_output_tokens": 14}])
+def test_program_in_the_card_cuts_long_sentences_as_t2t_translate(options, tmp_path):
+    model_dir = make_model_dir(tmp_path / "model")
+    options = SearchOptions(
+        beam_size=1, max_extra_length=5, no_repeat_ngram=3, **options
+    )
+    export_ctranslate2(
+        model_dir, tmp_path / "export", options=options, max_input_tokens=12
+    )
+    lines = ["", "a\tdog\x01 7", "no \u6f22\u5b57 </s>", "dog " * 20, "the", *SENTENCES]
+    translator = model_dir.translator(options=options, max_input_tokens=12)
+    expected = [best.text for best, *_ in translator.translate(lines)]
+    assert len(set(expected)) > 5
+    assert run_card(tmp_path / "export", "\n".join([*lines, ""])) == expected
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])

@@ -1,8 +1,6 @@
 """Trained models translate 1,000 sentences in CTranslate2 as t2t-translate does."""
 
 import json
-import re
-import subprocess
 import sys
 
 import command
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 import sacrebleu
 import sentencepiece
+from card_program import run_card
 
 pytestmark = pytest.mark.interop
 
@@ -60,20 +59,6 @@ def export(model_dir, path, *flags):
         extras=["convert"],
     )
     return path
-
-
-def run_card(path, text):
-    """Runs the program in the model card; returns the lines that it prints."""
-    card = (path / "README.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=path,
-        input=text.encode(),
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return done.stdout.decode().splitlines()
 
 
 def share_of_equal(found, expected):
