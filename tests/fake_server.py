@@ -1,6 +1,6 @@
 """A fake model server over gRPC and REST, for tests of clients.
 
-It "translates" to capitals, and fails in the ways that a test asks for.
+It "translates" by upper-casing, and fails in the ways that a test requests.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Model:
         headers: Headers of error responses over REST.
         before: Called with the sentences of a request before the response is sent.
         outputs: Outputs to return instead of translations.
-        asked: Name, version, label, signature and sentences of each request.
+        requests: Name, version, label, signature and sentences of each request.
     """
 
     def __init__(self, failures=(), token=None, before=None, outputs=None):
@@ -50,18 +50,18 @@ class Model:
         self.headers = {}
         self.before = before or (lambda sentences: None)
         self.outputs = outputs
-        self.asked = []
+        self.requests = []
         self._lock = threading.Lock()
 
     def predict(self, spec, signature, texts, authorization):
         """Returns the outputs or raises `Refused`."""
         with self._lock:
-            self.asked.append((*spec, signature, texts))
+            self.requests.append((*spec, signature, texts))
             failure = self.failures.pop(0) if self.failures else None
         if self.token and authorization != f"Bearer {self.token}":
             raise Refused("UNAUTHENTICATED", "A valid API token is required.")
         if failure:
-            raise Refused(failure, f"as asked for: {failure}")
+            raise Refused(failure, f"as requested: {failure}")
         if spec[0] != "upper":
             raise Refused("NOT_FOUND", f"There is no model {spec[0]}.")
         self.before(texts)
@@ -146,11 +146,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 sentences,
                 self.headers["Authorization"],
             )
-            code, answer = 200, {"outputs": outputs}
+            code, result = 200, {"outputs": outputs}
         except Refused as refused:
-            code, answer = HTTP[refused.args[0]], {"error": refused.args[1]}
+            code, result = HTTP[refused.args[0]], {"error": refused.args[1]}
             headers = self.model.headers
-        content = json.dumps(answer).encode()
+        content = json.dumps(result).encode()
         self.send_response(code)
         self.send_header("Content-Length", str(len(content)))
         for name, value in headers.items():

@@ -13,14 +13,14 @@ REQUEST = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"
 
 @contextlib.asynccontextmanager
 async def serving(app=None, max_connections=100, **tls):
-    """Serves an application; the default one returns the request's path on a signal.
+    """Serves an application; the default one returns the path when it may respond.
 
     Yields:
         The server, its port, an event set when a request has arrived, and the event
         that lets the application respond.
     """
     (port,) = command.free_ports(1)
-    come, may_answer = asyncio.Event(), asyncio.Event()
+    arrived, may_respond = asyncio.Event(), asyncio.Event()
 
     async def by_path(scope, receive, send):
         message = {"more_body": True}
@@ -28,8 +28,8 @@ async def serving(app=None, max_connections=100, **tls):
             message = await receive()
         if message["type"] == "http.disconnect":
             return
-        come.set()
-        await may_answer.wait()
+        arrived.set()
+        await may_respond.wait()
         body = scope["path"].encode()
         headers = [(b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -41,7 +41,7 @@ async def serving(app=None, max_connections=100, **tls):
         await asyncio.sleep(0)
     try:
         async with asyncio.timeout(WAIT):
-            yield server, port, come, may_answer
+            yield server, port, arrived, may_respond
     finally:
         server.should_exit = True
         await running

@@ -161,7 +161,7 @@ def stub():
         thread = threading.Thread(target=stub.serve_forever, args=(0.05,))
         thread.start()
         yield stub
-        stub.answering.set()
+        stub.may_respond.set()
         stub.shutdown()
         thread.join()
 

@@ -112,7 +112,7 @@ SIGNATURES = {
 
 
 class Stub(ThreadingHTTPServer):
-    """A fake model server that can fail in the ways that a test asks for.
+    """A fake model server that can fail in the ways that a test requests.
 
     Attributes:
         models: Signatures by model name.
@@ -122,8 +122,8 @@ class Stub(ThreadingHTTPServer):
         max_bytes: Maximum size of a request's body in bytes.
         token: API token that requests must carry.
         failure: Called with the texts and the signature of a prediction; returns its
-            status, JSON and headers, or None for what is right.
-        answering: The sentence "slow" is answered once this event is set.
+            status, JSON and headers, or None for a valid response.
+        may_respond: The response to the sentence "slow" is sent once this is set.
         entered: Set when the sentence "slow" has arrived.
         requests: The method, path and body of each request.
     """
@@ -139,9 +139,9 @@ class Stub(ThreadingHTTPServer):
         self.max_bytes = 1 << 24
         self.token = None
         self.failure = lambda texts, signature: None
-        self.answering = threading.Event()
+        self.may_respond = threading.Event()
         self.entered = threading.Event()
-        self.answered = threading.Semaphore(0)
+        self.responded = threading.Semaphore(0)
         self.requests = []
         self.url = f"http://127.0.0.1:{self.server_port}/"
 
@@ -207,7 +207,7 @@ class Stub(ThreadingHTTPServer):
         texts = inputs["text"]
         if "slow" in texts:
             self.entered.set()
-            assert self.answering.wait(browser.PATIENCE)
+            assert self.may_respond.wait(browser.PATIENCE)
         if signature == "align":
             return align(texts, inputs["translation"])
         found = [TRANSLATIONS.get(text, ([text.upper()], [-0.1])) for text in texts]
@@ -233,23 +233,23 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/":
             page, headers = translate_page(self.server.max_rows, self.server.max_bytes)
             return self.send(200, page.encode(), "text/html; charset=utf-8", headers)
-        return self.answer(None)
+        return self.respond(None)
 
     def do_POST(self):
         length = int(self.headers["Content-Length"])
-        self.answer(json.loads(self.rfile.read(length)))
+        self.respond(json.loads(self.rfile.read(length)))
 
-    def answer(self, body):
+    def respond(self, body):
         stub = self.server
         stub.requests.append((self.command, self.path, body))
         authorization = self.headers["Authorization"]
         reply = stub.reply(self.command, self.path, body, authorization)
-        status, answer, headers = reply
+        status, content, headers = reply
         try:
-            self.send(status, json.dumps(answer).encode(), "application/json", headers)
+            self.send(status, json.dumps(content).encode(), "application/json", headers)
         finally:
             if body and "slow" in body["inputs"]["text"]:
-                stub.answered.release()
+                stub.responded.release()
 
     def send(self, status, content, kind, headers):
         self.send_response(status)

@@ -87,7 +87,7 @@ def test_n_best_drops_missing_hypotheses(connect):
 def test_version_and_label_are_sent(connect, chosen, expected):
     model = Model()
     connect(model, **chosen).translate(["a"])
-    assert model.asked == [(*expected, "serving_default", [b"a"])]
+    assert model.requests == [(*expected, "serving_default", [b"a"])]
 
 
 def test_busy_server_is_retried(connect):
@@ -96,7 +96,7 @@ def test_busy_server_is_retried(connect):
     sentence = "a" * 400_000
     ((best,),) = connect(model).translate([sentence])
     assert best.text == sentence.upper()
-    assert len(model.asked) == 5
+    assert len(model.requests) == 5
 
 
 @pytest.mark.parametrize("retries", [0, 1, 4])
@@ -105,9 +105,9 @@ def test_number_of_retries_is_limited(connect, retries):
     client = connect(model, retries=retries)
     error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
-    assert "as asked for: UNAVAILABLE" in str(error)
+    assert "as requested: UNAVAILABLE" in str(error)
     assert client.server in str(error)
-    assert len(model.asked) == retries + 1
+    assert len(model.requests) == retries + 1
 
 
 @pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND"])
@@ -116,7 +116,7 @@ def test_permanent_errors_are_not_retried(connect, code):
     client = connect(model)
     error = error_of(lambda: client.translate(["a"]))
     assert error.code == code
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
     assert error_of(lambda: client.translate(["a"])).code == code
     assert client.translate(["a"])[0][0].text == "A"
 
@@ -137,7 +137,7 @@ def test_timeout_covers_all_retries(connect):
     model = Model(["UNAVAILABLE"] * 9)
     client = connect(model, timeout=0.2, backoff=1000.0)
     assert error_of(lambda: client.translate(["a"])).code == "DEADLINE_EXCEEDED"
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_retry_after_is_honored():
@@ -165,7 +165,7 @@ def test_refused_connection_is_unavailable(protocol):
 
 
 def test_server_that_is_down_is_not_reported_as_slow(protocol):
-    """Even if the timeout comes before the last retry."""
+    """The timeout expires before the last retry."""
     (port,) = command.free_ports(1)
     with KINDS[protocol](f"localhost:{port}", "upper", timeout=1, backoff=9) as client:
         error = error_of(lambda: client.translate(["a"]))
@@ -205,9 +205,9 @@ def test_nan_scores_of_older_exports_become_model_error():
         "score": [float("nan"), -0.5],
         "status": ["ok", "ok"],
     }
-    broken, whole = read_response("server", outputs, 2, n_best=False)
+    broken, valid = read_response("server", outputs, 2, n_best=False)
     assert broken == [("", None, "model_error")]
-    assert whole == [("B", -0.5, "ok")]
+    assert valid == [("B", -0.5, "ok")]
 
 
 def test_token_is_sent_and_never_shown(connect):
@@ -247,7 +247,7 @@ def test_tls_trusts_given_authority_only(connect, certificates):
         wrong = connect(model, own, token="s3cret", retries=1, **options)
         error = error_of(lambda wrong=wrong: wrong.translate(["a"]))
         assert error.code == "UNAVAILABLE"
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_untrusted_certificate_is_reported_and_not_retried(connect, certificates):
@@ -275,7 +275,7 @@ def test_client_certificate_is_presented(connect, certificates):
         error = error_of(lambda client=client: client.translate(["a"]))
         assert error.code == "UNAVAILABLE"
         assert "refused" not in str(error)
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_unusable_client_certificate_is_rejected(protocol, certificates):
@@ -302,35 +302,35 @@ def test_unusable_client_certificate_is_rejected(protocol, certificates):
             )
 
 
-def test_concurrent_requests_are_answered_in_order(connect):
+def test_concurrent_translations_are_yielded_in_order(connect):
     numbers = [str(number) for number in range(24)]
-    answered = {number: threading.Event() for number in numbers}
+    completed = {number: threading.Event() for number in numbers}
 
     def before(texts):
-        # Each group of four is answered in reverse: all four must be in progress.
+        # Each group of four completes in reverse order: all four must be in progress.
         number = int(texts[0])
         if number % 4 != 3:
-            assert answered[str(number + 1)].wait(WAIT)
-        answered[str(number)].set()
+            assert completed[str(number + 1)].wait(WAIT)
+        completed[str(number)].set()
 
     client = connect(Model(before=before))
-    found = list(client.stream(numbers, 1, 4))
-    assert [group for group, _ in found] == [[number] for number in numbers]
-    assert [rows[0][0].text for _, rows in found] == numbers
-    assert all(event.is_set() for event in answered.values())
+    results = list(client.stream(numbers, 1, 4))
+    assert [group for group, _ in results] == [[number] for number in numbers]
+    assert [rows[0][0].text for _, rows in results] == numbers
+    assert all(event.is_set() for event in completed.values())
 
 
-def test_slow_source_is_answered_as_it_arrives(connect):
-    answered = threading.Event()
+def test_slow_source_is_translated_as_it_arrives(connect):
+    completed = threading.Event()
 
     def source():
         yield "a"
-        assert answered.wait(WAIT)
+        assert completed.wait(WAIT)
         yield "b"
 
     stream = connect(Model()).stream(source(), 16, 4)
     assert next(stream)[0] == ["a"]
-    answered.set()
+    completed.set()
     assert next(stream)[0] == ["b"]
     with pytest.raises(StopIteration):
         next(stream)

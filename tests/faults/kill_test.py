@@ -1,4 +1,4 @@
-"""Training loses nothing to kills, damaged files and full disks.
+"""Training survives kills, damaged files and full disks without losing progress.
 
 Takes minutes, so it is not part of the default suite: `make test-faults`.
 """
@@ -60,7 +60,7 @@ def command_line(kind, work, model):
 def run(line, losses, stop_after=None, rng=None):
     """Runs a command, records each step's loss, and kills it after some steps.
 
-    The loss of a step that was seen before must not change.
+    The loss of a repeated step must not change.
 
     Returns:
         Whether the command succeeded, and its standard error.
@@ -68,16 +68,16 @@ def run(line, losses, stop_after=None, rng=None):
     process = subprocess.Popen(
         line, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    seen, steps, killed = "", 0, False
+    stderr, steps, killed = "", 0, False
     for text in process.stderr:
-        seen += text
+        stderr += text
         if not text.startswith("{") or killed:
             continue
         event = json.loads(text)
         if event["event"] != "step":
             continue
         step, loss = event["step"], event["loss"]
-        assert losses.setdefault(step, loss) == loss, f"step {step}: {seen}"
+        assert losses.setdefault(step, loss) == loss, f"step {step}: {stderr}"
         steps += 1
         if steps == stop_after:
             killed = True
@@ -86,8 +86,8 @@ def run(line, losses, stop_after=None, rng=None):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
     process.wait()
-    assert "Traceback" not in seen, seen
-    return process.returncode == 0, seen
+    assert "Traceback" not in stderr, stderr
+    return process.returncode == 0, stderr
 
 
 def children(pid):
@@ -110,19 +110,21 @@ def same_weights(model, other):
 
 
 @pytest.fixture(scope="module")
-def whole(work):
+def uninterrupted(work):
     """Losses of uninterrupted runs by kind."""
     found = {}
     for kind in KILLS:
         found[kind] = {}
-        ended, seen = run(command_line(kind, work, work / f"{kind}_whole"), found[kind])
-        assert ended, seen
+        ended, stderr = run(
+            command_line(kind, work, work / f"{kind}_whole"), found[kind]
+        )
+        assert ended, stderr
         assert len(found[kind]) == STEPS
     return found
 
 
 @pytest.mark.parametrize("kind", KILLS)
-def test_resume_after_kill_matches_uninterrupted_run(work, whole, kind, capsys):
+def test_resume_after_kill_matches_uninterrupted_run(work, uninterrupted, kind, capsys):
     rng, losses = random.Random(kind), {}
     model = work / f"{kind}_killed"
     kills = 0
@@ -132,9 +134,9 @@ def test_resume_after_kill_matches_uninterrupted_run(work, whole, kind, capsys):
         ended, _ = run(command_line(kind, work, model), losses, after, rng)
         assert not ended, "It ended before it was killed."
         kills += 1
-    ended, seen = run(command_line(kind, work, model), losses)
-    assert ended, seen
-    assert losses == whole[kind]
+    ended, stderr = run(command_line(kind, work, model), losses)
+    assert ended, stderr
+    assert losses == uninterrupted[kind]
     same_weights(model, work / f"{kind}_whole")
     assert not [p.name for p in model.rglob(".*")], "Half-written files are left."
     with capsys.disabled():
@@ -142,7 +144,9 @@ def test_resume_after_kill_matches_uninterrupted_run(work, whole, kind, capsys):
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "remove"])
-def test_resume_after_damaged_checkpoint_matches_uninterrupted_run(work, whole, damage):
+def test_resume_after_damaged_checkpoint_matches_uninterrupted_run(
+    work, uninterrupted, damage
+):
     rng, losses = random.Random(damage), {}
     model = work / f"damaged_{damage}"
     line = command_line("one", work, model)
@@ -160,11 +164,11 @@ def test_resume_after_damaged_checkpoint_matches_uninterrupted_run(work, whole, 
         else:
             kept = len(content) // 3 if damage == "truncate" else 0
             path.write_bytes(content[:kept])
-    ended, seen = run(line, losses)
-    assert ended, seen
+    ended, stderr = run(line, losses)
+    assert ended, stderr
     if damage in ("truncate", "empty"):
-        assert "is damaged" in seen
-    assert losses == whole["one"]
+        assert "is damaged" in stderr
+    assert losses == uninterrupted["one"]
     same_weights(model, work / "one_whole")
 
 
@@ -184,9 +188,9 @@ def mounted(directory, options):
 def test_full_disk_is_reported_and_keeps_checkpoints(work, tmp_path):
     with mounted(tmp_path / "small", "size=600k") as disk:
         model = disk / "model"
-        ended, seen = run(command_line("one", work, model), {})
+        ended, stderr = run(command_line("one", work, model), {})
         assert not ended
-        assert "No space left on device" in seen
+        assert "No space left on device" in stderr
         assert not list(model.rglob(".*.npz.*"))
         # Earlier checkpoints are intact.
         steps = sorted((model / "checkpoints").glob("weights-*.npz"))
@@ -195,17 +199,17 @@ def test_full_disk_is_reported_and_keeps_checkpoints(work, tmp_path):
                 assert len([arrays[n] for n in arrays.files]) > 10
         assert steps
     with mounted(tmp_path / "tiny", "size=100k") as disk:
-        ended, seen = run(command_line("one", work, disk / "model"), {})
+        ended, stderr = run(command_line("one", work, disk / "model"), {})
         assert not ended
-        assert "A checkpoint takes" in seen or "No space left" in seen
+        assert "A checkpoint takes" in stderr or "No space left" in stderr
 
 
 def test_read_only_directory_is_reported_before_training(work, tmp_path):
     with mounted(tmp_path / "locked", "ro") as disk:
-        ended, seen = run(command_line("one", work, disk / "model"), {})
+        ended, stderr = run(command_line("one", work, disk / "model"), {})
         assert not ended
-        assert "cannot be written to" in seen
-        assert '"event": "step"' not in seen
+        assert "cannot be written to" in stderr
+        assert '"event": "step"' not in stderr
 
 
 def test_hanging_worker_ends_the_job(work, capsys):
@@ -219,11 +223,11 @@ def test_hanging_worker_ends_the_job(work, capsys):
             break
     other.send_signal(signal.SIGSTOP)
     started = time.monotonic()
-    seen = process.communicate(timeout=60)[1]
+    stderr = process.communicate(timeout=60)[1]
     other.kill()
     other.wait()
     assert process.returncode == 1
-    assert "Another worker was lost" in seen
+    assert "Another worker was lost" in stderr
     with capsys.disabled():
         print(f" [ended after {time.monotonic() - started:.0f} s]")
 

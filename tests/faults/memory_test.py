@@ -77,40 +77,44 @@ def test_peak_memory_stays_within_the_budget(tmp_path):
     ):
         predict = served.prediction(channel).Predict
 
-        def outcome(request):
+        def response_of(request):
             try:
                 return predict(request, timeout=300).outputs
             except grpc.RpcError as error:
                 return error.code().name
 
-        def take(mb):
-            return outcome(served.predict_request("hog", mb=mb))
+        def allocate(mb):
+            return response_of(served.predict_request("hog", mb=mb))
 
         at_start = peak_mb(server)
-        (alone,) = outcome(repeated(1, 1000))["translation"].string_val
+        (expected,) = response_of(repeated(1, 1000))["translation"].string_val
         request = repeated(256, 1000)
         assert len(request.SerializeToString()) < 4000
-        assert set(outcome(request)["translation"].string_val) == {alone}
-        assert outcome(repeated(256, 1000, signature="align")) == "INVALID_ARGUMENT"
-        outcomes = set(pool.map(outcome, [repeated(256, 1000, "unmarked")] * 4))
-        assert outcomes == {"RESOURCE_EXHAUSTED"}
-        (found,) = outcome(repeated(1, 1000, "unmarked"))["translation"].string_val
-        assert found == alone
-        for found in pool.map(outcome, [distinct(64, 200)] * 8):
-            assert set(found["status"].string_val) == {b"ok"}
-        (status,) = set(outcome(distinct(20, 900))["status"].string_val)
+        assert set(response_of(request)["translation"].string_val) == {expected}
+        assert response_of(repeated(256, 1000, signature="align")) == "INVALID_ARGUMENT"
+        responses = set(pool.map(response_of, [repeated(256, 1000, "unmarked")] * 4))
+        assert responses == {"RESOURCE_EXHAUSTED"}
+        (outputs,) = response_of(repeated(1, 1000, "unmarked"))[
+            "translation"
+        ].string_val
+        assert outputs == expected
+        for outputs in pool.map(response_of, [distinct(64, 200)] * 8):
+            assert set(outputs["status"].string_val) == {b"ok"}
+        (status,) = set(response_of(distinct(20, 900))["status"].string_val)
         assert status == b"ok"
-        assert take(20) != "RESOURCE_EXHAUSTED"
-        assert take(20_000) == "RESOURCE_EXHAUSTED"
+        assert allocate(20) != "RESOURCE_EXHAUSTED"
+        assert allocate(20_000) == "RESOURCE_EXHAUSTED"
         for unit in UNITS:
             body = b'{"inputs": [' + unit * (BODY // len(unit)) + unit[:-1] + b"]}"
-            sent = [("/v1/models/words:predict", body)] * 16
+            requests = [("/v1/models/words:predict", body)] * 16
             statuses = {
-                status for status, _ in pool.map(lambda s: server.get(*s), sent)
+                status for status, _ in pool.map(lambda s: server.get(*s), requests)
             }
             assert statuses <= {400, 429}
-        assert list(outcome(repeated(1, 1000))["translation"].string_val) == [alone]
-        assert take(20) != "RESOURCE_EXHAUSTED"
+        assert list(response_of(repeated(1, 1000))["translation"].string_val) == [
+            expected
+        ]
+        assert allocate(20) != "RESOURCE_EXHAUSTED"
         peak = peak_mb(server)
         assert server.stop() == 0
     print(f"\n{at_start:.0f} MB at the start, at most {peak:.0f}, allowed {budget}")

@@ -45,15 +45,15 @@ def work(tmp_path_factory):
 
 def test_translate_skips_invalid_lines_and_continues(work, tmp_path):
     model = f"--model_dir={work}/model"
-    typed = command.stage("translate", model, status=2, stdin=SOURCE)
-    lines = typed.stdout.split("\n")
+    process = command.stage("translate", model, status=2, stdin=SOURCE)
+    lines = process.stdout.split("\n")
     assert len(lines) == 6
     assert [bool(line) for line in lines] == [True, False, False, True, True, False]
-    assert typed.stderr == "error: standard input:2: invalid UTF-8: not translated.\n"
+    assert process.stderr == "error: standard input:2: invalid UTF-8: not translated.\n"
     output = tmp_path / "out.gz"
     files = [f"--input={work}/source.gz", f"--output={output}"]
     done = command.stage("translate", model, *files, status=2)
-    assert gzip.decompress(output.read_bytes()).decode() == typed.stdout
+    assert gzip.decompress(output.read_bytes()).decode() == process.stdout
     assert f"error: {work}/source.gz:2: invalid UTF-8" in done.stderr
     shown = command.stage(
         *("translate", model, f"--input={work}/source", "--output_format=json"),
@@ -182,9 +182,9 @@ def test_broken_model_is_evaluated_but_not_exported(work, tmp_path):
     done = command.stage("export", model, f"--export_dir={tmp_path}/base", status=1)
     assert "the model is broken and was not exported" in done.stderr
     assert not list(tmp_path.iterdir())
-    drawn = [f"--output_dir={tmp_path}/drawn", "--source_text=red"]
+    visualize_flags = [f"--output_dir={tmp_path}/drawn", "--source_text=red"]
     for flags in ([], ["--target_text=RED"]):
-        done = command.stage("visualize", model, *drawn, *flags, status=1)
+        done = command.stage("visualize", model, *visualize_flags, *flags, status=1)
         assert "The model is broken" in done.stderr
     assert not list(tmp_path.iterdir())
 

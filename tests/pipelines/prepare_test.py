@@ -92,13 +92,13 @@ def test_one_of_two_concurrent_runs_wins_and_pipes_are_read_like_files(
     pipes_status, *concurrent = map(int, done.stdout.split())
     logs = [(tmp_path / f"{number}.log").read_text() for number in (1, 2, 3)]
     assert sorted(concurrent) == [0, 2], logs
-    won = concurrent.index(0)
+    winner = concurrent.index(0)
     assert re.search(
         "error: (.*/data is not an empty directory|Another t2t-prepare is writing)",
-        logs[1 - won],
+        logs[1 - winner],
     )
     data = PreparedData(tmp_path / "data")
-    kind = ("bpe", "unigram")[won]
+    kind = ("bpe", "unigram")[winner]
     assert data.manifest["subword"] == data.tokenizers.source.subword == kind
     assert len(data.examples("train")) == 15
 

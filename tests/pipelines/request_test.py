@@ -67,7 +67,7 @@ def test_both_protocols_write_the_same_output(flags, model, tmp_path):
 
 
 def test_n_best_is_written_as_text_and_json(flags, model):
-    model.asked.clear()
+    model.requests.clear()
     arguments = (*flags["grpc"], "--n_best=9", "--model_version=5")
     process = command.stage("request", *arguments, stdin=b"a\n\nb")
     assert process.stdout.splitlines() == [
@@ -77,8 +77,10 @@ def test_n_best_is_written_as_text_and_json(flags, model):
         "3\t-0.1000\tB",
         "3\t-0.7000\tB!",
     ]
-    assert {(*asked[:4],) for asked in model.asked} == {("upper", 5, None, "n_best")}
-    model.asked.clear()
+    assert {(*request[:4],) for request in model.requests} == {
+        ("upper", 5, None, "n_best")
+    }
+    model.requests.clear()
     process = command.stage(
         "request",
         *flags["rest"],
@@ -87,7 +89,7 @@ def test_n_best_is_written_as_text_and_json(flags, model):
         "--output_format=json",
         stdin="ü\n\n".encode(),
     )
-    assert {(*asked[:4],) for asked in model.asked} == {
+    assert {(*request[:4],) for request in model.requests} == {
         ("upper", None, "stable", "n_best")
     }
     assert [json.loads(line) for line in process.stdout.splitlines()] == [

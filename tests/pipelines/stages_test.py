@@ -64,12 +64,12 @@ def test_resumed_training_matches_uninterrupted_training(work):
     train(work, "halves", "--train_steps=6", "--dropout=0.3")
     second = train(work, "halves", "--train_steps=9", "--dropout=0.3")
     assert "Resuming after step 6" in second.stderr
-    whole, halves = (
+    uninterrupted, resumed = (
         np.load(work / name / "checkpoints" / "weights-00000009.npz")
         for name in ("whole", "halves")
     )
-    for name in whole.files:
-        np.testing.assert_array_equal(whole[name], halves[name])
+    for name in uninterrupted.files:
+        np.testing.assert_array_equal(uninterrupted[name], resumed[name])
     third = train(work, "halves", "--train_steps=9", "--dropout=0.3")
     assert "its budget is spent" in third.stderr
 
@@ -117,7 +117,7 @@ def test_training_rejects_a_directory_with_another_model_or_vocabulary(work):
 
 
 def translate_interactively(model):
-    """Sends a second line after the answer to the first. Returns both answers."""
+    """Sends a second line after the first translation. Returns both translations."""
     process = subprocess.Popen(
         [sys.executable, "-m", "t2t_keras.pipelines.translate", model, "--n_best=3"],
         stdin=subprocess.PIPE,
@@ -125,18 +125,18 @@ def translate_interactively(model):
         text=True,
     )
     # Ends the test if the stage waits for the end of the input.
-    hung = threading.Timer(command.PATIENCE, process.kill)
-    hung.start()
+    kill_timer = threading.Timer(command.PATIENCE, process.kill)
+    kill_timer.start()
     with process:
         process.stdin.write("red\n")
         process.stdin.flush()
-        answered = process.stdout.readline()
+        translations = process.stdout.readline()
         process.stdin.write("blue\n")
         process.stdin.close()
-        answered += process.stdout.read()
-    hung.cancel()
+        translations += process.stdout.read()
+    kill_timer.cancel()
     assert process.returncode == 0
-    return answered
+    return translations
 
 
 def test_translate_writes_one_line_per_input_in_order(work):
@@ -190,16 +190,16 @@ def test_json_output_has_status_scores_and_tokens(work):
 
 def test_prefixes_ensembles_sampling_and_scores(work, tmp_path):
     model = f"--model_dir={work}/model"
-    begun = command.stage(
+    prefixed = command.stage(
         "translate", model, "--with_prefix", stdin=b"red one\tBLUE\nred\n"
     ).stdout
-    assert begun.startswith("BLUE")
+    assert prefixed.startswith("BLUE")
     ensemble = ["--checkpoint=3,6", "--no_repeat_ngram=2", "--min_length=2"]
     command.stage("translate", model, *ensemble, stdin=b"red one\n")
-    draws = ["--sample", "--beam_size=3", "--n_best=3", "--temperature=2"]
+    sampling_flags = ["--sample", "--beam_size=3", "--n_best=3", "--temperature=2"]
     first, second, other = (
         command.stage(
-            "translate", model, *draws, f"--sample_seed={seed}", stdin=b"red\n"
+            "translate", model, *sampling_flags, f"--sample_seed={seed}", stdin=b"red\n"
         ).stdout
         for seed in (1, 1, 2)
     )
@@ -450,8 +450,8 @@ def test_evaluate_reports_errors_before_decoding(work, tmp_path):
     record = (tmp_path / "model" / "scores.dev.json").read_text()
     # A file named like a split does not overwrite the scores of the split.
     (tmp_path / "dev.txt").write_text("red\n")
-    own = [f"--source={tmp_path}/dev.txt", f"--reference={short}", dev_flags[0]]
-    command.stage("evaluate", *own, f"--baseline={short}")
+    input_flags = [f"--source={tmp_path}/dev.txt", f"--reference={short}", dev_flags[0]]
+    command.stage("evaluate", *input_flags, f"--baseline={short}")
     assert (tmp_path / "model" / "scores.dev.json").read_text() == record
     found = json.loads((tmp_path / "model" / "scores.file.dev.json").read_text())
     assert found["source"] == f"{tmp_path}/dev.txt"
@@ -504,13 +504,13 @@ def test_standard_input_is_interactive_unless_it_is_a_file(source, expected, tmp
 
 def test_visualize_writes_a_page_and_plots(work, tmp_path):
     model_dir = f"--model_dir={work}/model"
-    drawn = [model_dir, "--source_text=red <one> two", f"--output_dir={tmp_path}/drawn"]
-    shown = command.stage("visualize", *drawn)
+    flags = [model_dir, "--source_text=red <one> two", f"--output_dir={tmp_path}/drawn"]
+    shown = command.stage("visualize", *flags)
     names = {path.name for path in (tmp_path / "drawn").iterdir()}
     assert names == {"explorer.html"} | {
-        f"{kind}.layer_1.{what}.{ending}"
+        f"{kind}.layer_1.{picture}.{ending}"
         for kind in ("encoder", "decoder", "cross")
-        for what in ("lines", "heat_maps")
+        for picture in ("lines", "heat_maps")
         for ending in ("svg", "png")
     }
     translation = re.search("Translation: (.*)", shown.stderr)[1]
@@ -518,20 +518,20 @@ def test_visualize_writes_a_page_and_plots(work, tmp_path):
     assert json.dumps(translation) in page
     assert "<one>" not in page
     # With a given translation, and only the page.
-    given = [model_dir, "--source_text=red", f"--output_dir={tmp_path}/given"]
-    command.stage("visualize", *given, "--target_text=RED OLD", "--nopictures")
+    target_flags = [model_dir, "--source_text=red", f"--output_dir={tmp_path}/given"]
+    command.stage("visualize", *target_flags, "--target_text=RED OLD", "--nopictures")
     assert [path.name for path in (tmp_path / "given").iterdir()] == ["explorer.html"]
     assert '"RED OLD"' in (tmp_path / "given" / "explorer.html").read_text()
 
 
 def test_visualize_writes_nothing_on_user_errors(work, tmp_path):
-    where = [f"--model_dir={work}/model", f"--output_dir={tmp_path}/drawn"]
+    flags = [f"--model_dir={work}/model", f"--output_dir={tmp_path}/drawn"]
     empty = command.stage(
-        "visualize", *where, "--source_text=red", "--target_text= ", status=2
+        "visualize", *flags, "--source_text=red", "--target_text= ", status=2
     )
     assert "The translation must have 1 to 128 tokens" in empty.stderr
     two = ["--source_text=red", "--checkpoint=3,6"]
-    several = command.stage("visualize", *where, *two, status=2)
+    several = command.stage("visualize", *flags, *two, status=2)
     assert "--checkpoint=3,6" in several.stderr
     assert not (tmp_path / "drawn").exists()
 

@@ -61,20 +61,20 @@ def start(stage, *arguments):
         stderr=subprocess.PIPE,
         text=True,
     )
-    seen = ""
+    log = ""
     for line in process.stderr:
-        seen += line
+        log += line
         if '"step": 5,' in line:
-            return process, seen
-    raise AssertionError(seen)
+            return process, log
+    raise AssertionError(log)
 
 
-def finish(process, seen, status):
+def finish(process, log, status):
     # Not communicate(), which loses the lines that `start` has already buffered.
-    seen += process.stderr.read()
-    assert process.wait() == status, seen
-    assert "Traceback" not in seen
-    return seen
+    log += process.stderr.read()
+    assert process.wait() == status, log
+    assert "Traceback" not in log
+    return log
 
 
 @pytest.mark.parametrize(
@@ -84,31 +84,31 @@ def test_training_saves_on_signal_and_same_command_resumes(work, number, interva
     name = f"stopped_{number}"
     arguments = [*directories(work, name), *RUN, *ENDLESS]
     arguments += [f"--checkpoint_steps={interval}"]
-    process, seen = start("train", *arguments)
+    process, log = start("train", *arguments)
     refused = command.stage("train", *arguments, status=2)
     assert "Another training is running" in refused.stderr
     process.send_signal(number)
-    seen = finish(process, seen, 75)
-    before = losses(events(seen))
+    log = finish(process, log, 75)
+    before = losses(events(log))
     last = max(before)
-    assert f"Stopped after step {last:,}" in seen
+    assert f"Stopped after step {last:,}" in log
     # A checkpoint saved at a validation step keeps the dev figures.
     figures = CheckpointStore(work / name / "checkpoints").metrics(last)
     assert ("val_bleu" in figures) == (interval == 1)
     after = losses(train(work, name, f"--train_steps={last + 5}"))
-    whole = losses(train(work, f"{name}_whole", f"--train_steps={last + 5}"))
-    assert before | after == whole
+    uninterrupted = losses(train(work, f"{name}_whole", f"--train_steps={last + 5}"))
+    assert before | after == uninterrupted
     assert min(after) == last + 1
 
 
 def test_launched_workers_stop_and_resume_together(work):
     arguments = ["--num_workers=2", "--", *directories(work, "workers"), *RUN]
     arguments += [*ENDLESS, "--learning_rate=0"]
-    process, seen = start("launch", *arguments)
+    process, log = start("launch", *arguments)
     process.send_signal(signal.SIGTERM)
-    seen = finish(process, seen, 75)
-    assert "replicas 2" in seen
-    last = max(losses(events(seen)))
+    log = finish(process, log, 75)
+    assert "replicas 2" in log
+    last = max(losses(events(log)))
     arguments += ["--checkpoint_steps=1", "--early_stop_patience=2"]
     done = command.stage("launch", *arguments)
     assert f"Resuming after step {last:,}" in done.stderr
@@ -123,11 +123,11 @@ def test_lost_worker_stops_the_others_with_a_message(work):
         [sys.executable, "-m", "t2t_keras.pipelines.train", *ours, "--worker_index=1"],
         stderr=subprocess.DEVNULL,
     )
-    process, seen = start("train", *ours)
+    process, log = start("train", *ours)
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
-    seen = finish(process, seen, 1)
-    assert "error: ConnectionError: Another worker was lost" in seen
+    log = finish(process, log, 1)
+    assert "error: ConnectionError: Another worker was lost" in log
 
 
 def test_workers_need_equal_flags_and_a_shared_model_directory(work, tmp_path):
@@ -141,20 +141,20 @@ def test_workers_need_equal_flags_and_a_shared_model_directory(work, tmp_path):
             )
             for i, more in enumerate((first_flags, second_flags))
         ]
-        said = [
+        logs = [
             process.communicate(timeout=command.PATIENCE)[1] for process in processes
         ]
-        return [process.returncode for process in processes], said
+        return [process.returncode for process in processes], logs
 
     ours, theirs = (f"--model_dir={tmp_path}/{name}" for name in ("ours", "theirs"))
-    codes, said = run_both([ours, "--learning_rate=2"], [ours, "--learning_rate=3"])
+    codes, logs = run_both([ours, "--learning_rate=2"], [ours, "--learning_rate=3"])
     assert 0 not in codes
-    assert "started with different flags" in said[0] + said[1]
+    assert "started with different flags" in logs[0] + logs[1]
     train(work, "alone", "--train_steps=2")
     alone = f"--model_dir={work}/alone"
-    codes, said = run_both([alone, "--train_steps=4"], [theirs, "--train_steps=4"])
+    codes, logs = run_both([alone, "--train_steps=4"], [theirs, "--train_steps=4"])
     assert 0 not in codes
-    assert "No such checkpoint" in said[1]
+    assert "No such checkpoint" in logs[1]
 
 
 def test_early_stopping_is_remembered_when_training_resumes(work):
@@ -182,8 +182,8 @@ def test_damaged_checkpoints_are_not_overwritten(work):
     config = (work / "damaged" / "config.json").read_bytes()
     line = [*directories(work, "damaged"), *RUN, "--train_steps=4"]
     first, second = (command.stage("train", *line, status=2).stderr for _ in range(2))
-    said = f"error: All checkpoints in {work}/damaged/checkpoints are damaged"
-    assert first.splitlines()[-1].startswith(said)
+    message = f"error: All checkpoints in {work}/damaged/checkpoints are damaged"
+    assert first.splitlines()[-1].startswith(message)
     assert first.splitlines()[-1] == second.splitlines()[-1]
     assert f"To start over here, remove {work}/damaged/checkpoints." in first
     assert (work / "damaged" / "config.json").read_bytes() == config
@@ -201,10 +201,10 @@ def test_repeated_non_finite_gradients_stop_training_and_save_the_batch(work):
         status=1,
     )
     assert "3 consecutive steps had non-finite gradients" in failed.stderr
-    (dumped,) = (work / "infinite").glob("skipped-epoch-*-batch-*.tsv")
-    assert str(dumped) in failed.stderr
-    given = set((work / "train.tsv").read_text().splitlines())
-    assert set(dumped.read_text().splitlines()) <= given
+    (batch_file,) = (work / "infinite").glob("skipped-epoch-*-batch-*.tsv")
+    assert str(batch_file) in failed.stderr
+    training_pairs = set((work / "train.tsv").read_text().splitlines())
+    assert set(batch_file.read_text().splitlines()) <= training_pairs
 
 
 def test_init_from_starts_with_the_weights_of_another_run(work):
@@ -249,8 +249,8 @@ def test_init_from_uses_the_configuration_of_the_model(work):
     (work / "moved").rename(work / "pretrained")
     line = [*directories(work, "small"), f"--init_from={work}/pretrained", *run]
     line += ["--preset=tiny", *sizes, "--train_steps=1"]
-    given = events(command.stage("train", *line).stderr)
-    assert any("position=sinusoidal_marian" in e.get("text", "") for e in given)
+    overridden = events(command.stage("train", *line).stderr)
+    assert any("position=sinusoidal_marian" in e.get("text", "") for e in overridden)
 
 
 def test_token_epoch_and_time_budgets_stop_training(work):
@@ -292,7 +292,7 @@ def test_average_follow_tracks_a_running_training(work):
     model = f"--model_dir={work}/followed"
     average = [sys.executable, "-m", "t2t_keras.pipelines.average"]
     arguments = [*directories(work, "followed"), *RUN, "--checkpoint_steps=10"]
-    process, seen = start("train", *arguments, "--train_steps=100000")
+    process, log = start("train", *arguments, "--train_steps=100000")
     follower = subprocess.Popen(
         [*average, model, "--last=2", "--follow"],
         stderr=subprocess.PIPE,
@@ -304,7 +304,7 @@ def test_average_follow_tracks_a_running_training(work):
         or "Fewer checkpoints than requested" in first
     )
     process.send_signal(signal.SIGTERM)
-    finish(process, seen, 75)
+    finish(process, log, 75)
     rest = first + follower.communicate(timeout=command.PATIENCE)[1]
     assert follower.returncode == 0, rest
     last = max(

@@ -58,9 +58,9 @@ def test_rows_are_relative_to_the_preset():
     deeper = BASE.replace(num_decoder_layers=3)
     assert vary(deeper, "num_layers_4").transformer.num_decoder_layers == 2
     # In row A, d_k = d_v = d_model / h, regardless of the base.
-    given = BASE.replace(d_k=10, d_v=20)
-    wanted = BASE.replace(num_heads=16, d_k=32, d_v=32)
-    assert vary(given, "num_heads_16") == wanted
+    base = BASE.replace(d_k=10, d_v=20)
+    expected = BASE.replace(num_heads=16, d_k=32, d_v=32)
+    assert vary(base, "num_heads_16") == expected
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +75,16 @@ def work(tmp_path_factory):
         stderr=subprocess.PIPE,
         text=True,
     )
-    seen = ""
+    log = ""
     for text in process.stderr:
-        seen += text
-        if "Row 2 of 2: dropout_0" in seen and '"step": 5,' in text:
+        log += text
+        if "Row 2 of 2: dropout_0" in log and '"step": 5,' in text:
             break
         if '"step": 5,' in text:
-            assert "Row 1 of 2: base" in seen
+            assert "Row 1 of 2: base" in log
     process.send_signal(signal.SIGTERM)
     printed, rest = process.communicate(timeout=command.PATIENCE)
-    assert process.returncode == 75, seen + rest
+    assert process.returncode == 75, log + rest
     assert "Stopped after step" in rest
     assert rest.endswith("The same command line resumes at row dropout_0.\n")
     assert printed == ""

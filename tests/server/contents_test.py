@@ -1,4 +1,4 @@
-"""Tensor contents survive a request and its response, over both protocols."""
+"""Requests and responses preserve tensor contents, over both protocols."""
 
 import base64
 import sys
@@ -50,16 +50,16 @@ def test_strings_of_any_shape_keep_their_bytes(server, shape):
     request.inputs["x"].string_val.extend(STRINGS[:size])
     with server.channel() as channel:
         response = served.prediction(channel).Predict(request)
-    for answer in response.outputs.values():
-        assert list(answer.string_val) == STRINGS[:size]
-        assert [dim.size for dim in answer.tensor_shape.dim] == list(shape)
+    for tensor in response.outputs.values():
+        assert list(tensor.string_val) == STRINGS[:size]
+        assert [dim.size for dim in tensor.tensor_shape.dim] == list(shape)
     binary = [{"b64": base64.b64encode(value).decode()} for value in STRINGS[:size]]
     texts = [value.decode("utf-8", "replace") for value in STRINGS[:size]]
-    status, answer = server.get(
+    status, content = server.get(
         "/v1/models/echo:predict", {"inputs": nested(binary, shape)}
     )
-    assert status == 200, answer
-    assert answer["outputs"] == {
+    assert status == 200, content
+    assert content["outputs"] == {
         "text": nested(texts, shape),
         "text_bytes": nested(binary, shape),
     }
@@ -87,7 +87,7 @@ def test_numbers_are_in_the_typed_field_of_their_dtype(server):
         assert list(outputs["float16"].half_val) == bits
         parts = np.ravel(np.stack([flat, 0 * flat], axis=-1)).tolist()
         assert list(outputs["complex64"].scomplex_val) == parts
-        assert not any(answer.tensor_content for answer in outputs.values())
+        assert not any(tensor.tensor_content for tensor in outputs.values())
 
 
 if __name__ == "__main__":

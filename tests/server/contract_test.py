@@ -1,4 +1,4 @@
-"""TensorFlow Serving's contract beyond Predict, and its edge cases, over both."""
+"""TensorFlow Serving's API beyond Predict and its edge cases, over both protocols."""
 
 import shutil
 import sys
@@ -26,14 +26,14 @@ CLASSIFY, REGRESS = "tensorflow/serving/classify", "tensorflow/serving/regress"
 TEXTS = tf.TensorSpec([None], tf.string, name="inputs")
 
 
-def read(inputs):
+def parse_examples(inputs):
     """Returns the features of Examples: `x` [batch], and `word` [batch]."""
     features = {
         "x": tf.io.FixedLenFeature([], tf.float32),
         "word": tf.io.FixedLenFeature([], tf.string, "none"),
     }
-    found = tf.io.parse_example(inputs, features)
-    return found["x"], found["word"]
+    parsed = tf.io.parse_example(inputs, features)
+    return parsed["x"], parsed["word"]
 
 
 class Model(tf.Module):
@@ -49,39 +49,39 @@ class Model(tf.Module):
 
     @tf.function(input_signature=[TEXTS])
     def classify(self, inputs):
-        x, word = read(inputs)
+        x, word = parse_examples(inputs)
         classes = tf.stack([word, tf.fill([tf.size(x)], b"\xff")], 1)
         return {"classes": classes, "scores": tf.stack([x, 1 - x], 1)}
 
     @tf.function(input_signature=[TEXTS])
     def score(self, inputs):
-        return {"scores": read(inputs)[0][:, tf.newaxis]}
+        return {"scores": parse_examples(inputs)[0][:, tf.newaxis]}
 
     @tf.function(input_signature=[TEXTS])
     def name(self, inputs):
-        return {"classes": read(inputs)[1][:, tf.newaxis]}
+        return {"classes": parse_examples(inputs)[1][:, tf.newaxis]}
 
     @tf.function(input_signature=[TEXTS])
     def regress(self, inputs):
-        return {"outputs": 10 * read(inputs)[0]}
+        return {"outputs": 10 * parse_examples(inputs)[0]}
 
     @tf.function(input_signature=[TEXTS])
     def column(self, inputs):
-        return {"outputs": 10 * read(inputs)[0][:, tf.newaxis]}
+        return {"outputs": 10 * parse_examples(inputs)[0][:, tf.newaxis]}
 
     @tf.function(input_signature=[TEXTS])
     def wide(self, inputs):
         """Returns outputs of a shape that Regress does not support."""
-        x = read(inputs)[0]
+        x = parse_examples(inputs)[0]
         return {"outputs": tf.stack([x, x], 1)}
 
     @tf.function(input_signature=[TEXTS])
     def flat(self, inputs):
-        return {"scores": read(inputs)[0]}
+        return {"scores": parse_examples(inputs)[0]}
 
     @tf.function(input_signature=[TEXTS])
     def exact(self, inputs):
-        return {"outputs": tf.cast(read(inputs)[0], tf.float64)}
+        return {"outputs": tf.cast(parse_examples(inputs)[0], tf.float64)}
 
 
 SIGNATURES = (
@@ -115,14 +115,14 @@ def stub(server):
 
 def example(**features):
     """Returns an Example of numbers and texts."""
-    found = tf.train.Example()
+    proto = tf.train.Example()
     for name, value in features.items():
-        feature = found.features.feature[name]
+        feature = proto.features.feature[name]
         if isinstance(value, str):
             feature.bytes_list.value.append(value.encode())
         else:
             feature.float_list.value.append(value)
-    return found
+    return proto
 
 
 def request_of(kind, signature, *examples, context=None):
@@ -150,7 +150,7 @@ def regression(signature, *examples, **options):
 
 def classes(result):
     return [
-        [(one.label, one.score) for one in row.classes]
+        [(entry.label, entry.score) for entry in row.classes]
         for row in result.classifications
     ]
 
@@ -179,23 +179,25 @@ def test_classify_returns_labels_and_scores(stub):
 @pytest.mark.parametrize("signature", ["regress", "column"])
 def test_regress_returns_a_value_for_each_example(stub, signature):
     response = stub.Regress(regression(signature, example(x=0.25), example(x=2.0)))
-    assert [one.value for one in response.result.regressions] == [2.5, 20]
+    assert [row.value for row in response.result.regressions] == [2.5, 20]
     assert response.model_spec.signature_name == signature
 
 
 def test_context_counts_once_per_example():
     context = example(word="c" * 1000)
-    given = classification("name", *[example(x=1.0)] * 50, context=context).input
-    assert len(given.SerializeToString()) < 5000
-    assert len(read_examples(given, 60_000)) == 50
+    examples_input = classification(
+        "name", *[example(x=1.0)] * 50, context=context
+    ).input
+    assert len(examples_input.SerializeToString()) < 5000
+    assert len(read_examples(examples_input, 60_000)) == 50
     with pytest.raises(ServingError, match="more than the maximum of 40,000"):
-        read_examples(given, 40_000)
+        read_examples(examples_input, 40_000)
 
 
 def test_context_provides_features_that_examples_lack(stub):
-    given = (example(x=0.25), example(x=0.5, word="b"))
+    examples = (example(x=0.25), example(x=0.5, word="b"))
     context = example(x=9.0, word="c")
-    response = stub.Classify(classification("name", *given, context=context))
+    response = stub.Classify(classification("name", *examples, context=context))
     assert classes(response.result) == [[("c", 0)], [("b", 0)]]
 
 
@@ -223,17 +225,22 @@ def test_multi_inference_returns_results_in_order_of_tasks(stub):
 
 
 def test_invalid_requests_with_examples_are_rejected(stub):
-    one = example(x=0.5)
+    valid = example(x=0.5)
     for call, request, code, message in (
         (stub.Classify, classification("classify"), "INVALID_ARGUMENT", "is empty"),
-        (stub.Classify, classification("", one), "INVALID_ARGUMENT", "the inputs"),
-        (stub.Classify, classification("no", one), "INVALID_ARGUMENT", "not found"),
-        (stub.Classify, classification("regress", one), "INVALID_ARGUMENT", "scores"),
-        (stub.Classify, classification("flat", one), "INVALID_ARGUMENT", "shape [1]"),
-        (stub.Regress, regression("classify", one), "INVALID_ARGUMENT", "outputs"),
-        (stub.Regress, regression("wide", one), "INVALID_ARGUMENT", "shape [1, 2]"),
-        (stub.Regress, regression("exact", one), "INVALID_ARGUMENT", "float64"),
-        (stub.Regress, regression("regress", *[one] * 5), "INVALID_ARGUMENT", "4 rows"),
+        (stub.Classify, classification("", valid), "INVALID_ARGUMENT", "the inputs"),
+        (stub.Classify, classification("no", valid), "INVALID_ARGUMENT", "not found"),
+        (stub.Classify, classification("regress", valid), "INVALID_ARGUMENT", "scores"),
+        (stub.Classify, classification("flat", valid), "INVALID_ARGUMENT", "shape [1]"),
+        (stub.Regress, regression("classify", valid), "INVALID_ARGUMENT", "outputs"),
+        (stub.Regress, regression("wide", valid), "INVALID_ARGUMENT", "shape [1, 2]"),
+        (stub.Regress, regression("exact", valid), "INVALID_ARGUMENT", "float64"),
+        (
+            stub.Regress,
+            regression("regress", *[valid] * 5),
+            "INVALID_ARGUMENT",
+            "4 rows",
+        ),
         (stub.Regress, regression("regress", example()), "INVALID_ARGUMENT", "x"),
         (stub.MultiInference, tasks_of(), "INVALID_ARGUMENT", "no tasks"),
         (
@@ -249,8 +256,8 @@ def test_invalid_requests_with_examples_are_rejected(stub):
             "method_name",
         ),
     ):
-        found, details = code_of(call, request)
-        assert (found, message in details) == (code, True), (message, details)
+        actual_code, details = code_of(call, request)
+        assert (actual_code, message in details) == (code, True), (message, details)
     request = tasks_of(("score", CLASSIFY), ("regress", REGRESS))
     request.tasks[1].model_spec.name = "other"
     assert code_of(stub.MultiInference, request)[0] == "INVALID_ARGUMENT"
@@ -273,20 +280,20 @@ def test_warmup_requests_of_all_methods_are_run(base, tmp_path):
         version.close()
         return version.error.message if version.error else None
 
-    one = example(x=0.5)
-    right = {
+    valid = example(x=0.5)
+    valid_logs = {
         "predict_log": served.predict_request(x=[1.0]),
-        "classify_log": classification("classify", one),
-        "regress_log": regression("regress", one),
+        "classify_log": classification("classify", valid),
+        "regress_log": regression("regress", valid),
         "multi_inference_log": tasks_of(("score", CLASSIFY), ("column", REGRESS)),
     }
-    assert error_of(**right) is None
-    for name, wrong in {
-        "classify_log": classification("no", one),
+    assert error_of(**valid_logs) is None
+    for name, invalid_request in {
+        "classify_log": classification("no", valid),
         "regress_log": regression("regress", example()),
         "multi_inference_log": tasks_of(("score", CLASSIFY), ("no", REGRESS)),
     }.items():
-        assert error_of(**{**right, name: wrong})
+        assert error_of(**{**valid_logs, name: invalid_request})
 
 
 def test_classify_and_regress_over_rest(server):
@@ -322,8 +329,8 @@ def test_classify_and_regress_over_rest(server):
 )
 def test_invalid_examples_over_rest_are_rejected(server, examples, message):
     body = {"signature_name": "regress", "examples": examples}
-    status, answer = server.get(f"{URL}:regress", body)
-    assert (status, message in answer["error"]) == (400, True), answer
+    status, content = server.get(f"{URL}:regress", body)
+    assert (status, message in content["error"]) == (400, True), content
 
 
 @pytest.mark.parametrize(
@@ -351,11 +358,11 @@ def test_predict_by_a_path_in_capitals(server):
 
 def test_loader_signatures_cannot_be_called(server, stub):
     name = "__saved_model_init_op"
-    _, answer = server.get(f"{URL}/metadata")
-    assert name in answer["metadata"]["signature_def"]["signature_def"]
+    _, content = server.get(f"{URL}/metadata")
+    assert name in content["metadata"]["signature_def"]["signature_def"]
     body = {"signature_name": name, "inputs": {}}
-    status, answer = server.get(f"{URL}:predict", body)
-    assert (status, f'"{name}" not found' in answer["error"]) == (400, True)
+    status, content = server.get(f"{URL}:predict", body)
+    assert (status, f'"{name}" not found' in content["error"]) == (400, True)
     request = served.predict_request("default", name)
     assert code_of(stub.Predict, request)[0] == "FAILED_PRECONDITION"
 
@@ -363,8 +370,8 @@ def test_loader_signatures_cannot_be_called(server, stub):
 def test_complex_outputs_require_grpc(server, stub):
     for key in ("instances", "inputs"):
         body = {"signature_name": "turn", key: [1.0]}
-        status, answer = server.get(f"{URL}:predict", body)
-        assert (status, "complex64" in answer["error"]) == (400, True)
+        status, content = server.get(f"{URL}:predict", body)
+        assert (status, "complex64" in content["error"]) == (400, True)
     response = stub.Predict(served.predict_request("default", "turn", x=[1.0]))
     assert tf.make_ndarray(response.outputs["y"]).tolist() == [1 - 1j]
 

@@ -60,10 +60,10 @@ class BusyBatcher:
         self.first = self("first")
         assert model.entered.acquire(timeout=WAIT)
 
-    def __call__(self, text, padding=None, computes_once=False, **options):
+    def __call__(self, text, padding=None, deduplicates=False, **options):
         inputs = texts_of(text)
         lengths = np.array([len(text) for text in inputs["x"]])
-        same_as = equal_rows(inputs) if computes_once else None
+        same_as = equal_rows(inputs) if deduplicates else None
         rows = Rows(lengths, padding, same_as)
         return self.batcher.submit("key", self.model, inputs, rows=rows, **options)
 
@@ -77,26 +77,26 @@ class BusyBatcher:
 PADDING = {"codes": -1}
 
 
-def spelt(text):
+def expected_outputs(text):
     """Returns the outputs of a request that runs in a single batch."""
     model = Spelling()
     model.go_on.set()
     return model(texts_of(text), 1)
 
 
-def same(found, expected):
-    assert set(found) == set(expected)
+def assert_equal_outputs(outputs, expected):
+    assert set(outputs) == set(expected)
     for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(outputs[name], array)
+        assert outputs[name].dtype == array.dtype
 
 
 def test_large_request_takes_turns_with_other_requests():
     ask = BusyBatcher(Spelling(), max_batch_size=2)
     large, small = ask("aa bb cc dd ee", PADDING), ask("ff")
     assert ask.end() == ["aa bb", "ff", "cc dd", "ee"]
-    same(large.result(WAIT), spelt("aa bb cc dd ee"))
-    same(small.result(WAIT), spelt("ff"))
+    assert_equal_outputs(large.result(WAIT), expected_outputs("aa bb cc dd ee"))
+    assert_equal_outputs(small.result(WAIT), expected_outputs("ff"))
 
 
 def test_batches_respect_maximum_length_and_group_rows_of_similar_length():
@@ -104,8 +104,8 @@ def test_batches_respect_maximum_length_and_group_rows_of_similar_length():
     text = "a bbbb cc dddd ee eeeeeeeeeeee f"
     large, small = ask(text, PADDING), ask("gg hh")
     assert ask.end() == ["eeeeeeeeeeee", "gg hh", "bbbb dddd", "cc ee a f"]
-    same(large.result(WAIT), spelt(text))
-    same(small.result(WAIT), spelt("gg hh"))
+    assert_equal_outputs(large.result(WAIT), expected_outputs(text))
+    assert_equal_outputs(small.result(WAIT), expected_outputs("gg hh"))
 
 
 def test_small_requests_are_joined_up_to_maximum_batch_length():
@@ -120,8 +120,8 @@ def test_request_that_must_not_be_split_runs_alone():
     text = "aa bb cc"
     large, small = ask(text), ask("dd")
     assert ask.end() == [text, "dd"]
-    same(large.result(WAIT), spelt(text))
-    same(small.result(WAIT), spelt("dd"))
+    assert_equal_outputs(large.result(WAIT), expected_outputs(text))
+    assert_equal_outputs(small.result(WAIT), expected_outputs("dd"))
 
 
 def test_failed_part_fails_its_request_only():
@@ -130,28 +130,28 @@ def test_failed_part_fails_its_request_only():
     assert ask.end() == ["aa bb", "ff"]
     with pytest.raises(ValueError, match="a bad row"):
         large.result(WAIT)
-    same(small.result(WAIT), spelt("ff"))
+    assert_equal_outputs(small.result(WAIT), expected_outputs("ff"))
 
 
 def test_duplicate_rows_are_computed_once():
     ask = BusyBatcher(Spelling(), max_batch_size=2)
     text = "aa bb aa aa cc bb aa"
-    large = ask(text, PADDING, computes_once=True)
-    alike = ask("dd dd", computes_once=True)
+    large = ask(text, PADDING, deduplicates=True)
+    duplicates = ask("dd dd", deduplicates=True)
     other = ask("ee ee")
     assert ask.end() == ["aa bb", "dd", "ee ee", "cc"]
-    same(large.result(WAIT), spelt(text))
-    same(alike.result(WAIT), spelt("dd dd"))
-    same(other.result(WAIT), spelt("ee ee"))
+    assert_equal_outputs(large.result(WAIT), expected_outputs(text))
+    assert_equal_outputs(duplicates.result(WAIT), expected_outputs("dd dd"))
+    assert_equal_outputs(other.result(WAIT), expected_outputs("ee ee"))
 
 
 def test_duplicate_rows_count_each_towards_response_size():
     ask = BusyBatcher(Spelling(), max_response_bytes=100)
-    large, small = ask("aa " * 5, computes_once=True), ask("bb")
+    large, small = ask("aa " * 5, deduplicates=True), ask("bb")
     assert ask.end() == ["aa bb"]
     with pytest.raises(ServingError, match="more than 100 bytes"):
         large.result(WAIT)
-    same(small.result(WAIT), spelt("bb"))
+    assert_equal_outputs(small.result(WAIT), expected_outputs("bb"))
 
 
 def test_rows_are_equal_if_all_inputs_are_equal():
@@ -160,10 +160,10 @@ def test_rows_are_equal_if_all_inputs_are_equal():
         array[:] = values
         return array
 
-    found = equal_rows(
+    first_equal_rows = equal_rows(
         {"a": texts(b"x", b"x", b"x\0", b"x"), "b": np.array([1, 2, 1, 1])}
     )
-    assert found.tolist() == [0, 1, 2, 0]
+    assert first_equal_rows.tolist() == [0, 1, 2, 0]
     ids = np.array([[1, 2], [1, 0], [1, 2]])
     assert equal_rows({"ids": ids}).tolist() == [0, 1, 0]
     words = texts(b"a", b"b", b"a", b"b").reshape(2, 2)
@@ -171,7 +171,7 @@ def test_rows_are_equal_if_all_inputs_are_equal():
     assert equal_rows({"none": np.zeros(0)}).tolist() == []
 
 
-class Leaving(Spelling):
+class CancelledDuringRun(Spelling):
     """A model whose client cancels the request while it runs."""
 
     def __call__(self, inputs, seconds):
@@ -182,7 +182,7 @@ class Leaving(Spelling):
 
 
 def test_rest_of_a_cancelled_request_is_not_computed():
-    ask = BusyBatcher(Leaving(), max_batch_size=2)
+    ask = BusyBatcher(CancelledDuringRun(), max_batch_size=2)
     ask.model.client = ask("aa bb cc dd ee", PADDING)
     ask("ff")
     assert ask.end() == ["aa bb", "ff"]
@@ -194,7 +194,7 @@ def test_too_large_response_fails_the_request():
     assert ask.end() == ["aa bb", "ff", "cc dd"]
     with pytest.raises(ServingError, match="more than 80 bytes"):
         large.result(WAIT)
-    same(small.result(WAIT), spelt("ff"))
+    assert_equal_outputs(small.result(WAIT), expected_outputs("ff"))
 
 
 def test_batch_runs_until_the_last_deadline_of_its_requests():
@@ -204,7 +204,7 @@ def test_batch_runs_until_the_last_deadline_of_its_requests():
     ask("cc", seconds=1000)
     assert ask.end() == ["aa bb cc"]
     assert 100 < ask.model.seconds[1] <= 1000
-    same(late.result(WAIT), spelt("aa"))
+    assert_equal_outputs(late.result(WAIT), expected_outputs("aa"))
 
 
 def test_expired_requests_are_not_computed():
@@ -238,23 +238,23 @@ def test_exports_return_same_result_for_split_requests(signature, tmp_path_facto
     with registry_of(config_of(words=base)) as (registry, _):
         registry.loaded.result(WAIT)
 
-        def answer(**options):
+        def predict(**options):
             batches.clear()
             batcher = Batcher(observe=lambda _, rows: batches.append(rows), **options)
             predictor = Predictor(registry, batcher, Metrics())
             spec = ModelSpec(name="words", signature_name=signature)
-            asked = predictor.predict(spec, inputs, (), WAIT, "GRPC")
-            outputs, _ = asyncio.run(asked)
+            prediction = predictor.predict(spec, inputs, (), WAIT, "GRPC")
+            outputs, _ = asyncio.run(prediction)
             batcher.close()
             return outputs
 
-        whole = answer()
+        undivided = predict()
         assert batches == [len(TEXTS)]
-        divided = answer(max_batch_size=3, max_batch_length=30)
+        divided = predict(max_batch_size=3, max_batch_length=30)
         assert len(batches) > 2
         assert sum(batches) == len(TEXTS)
-    assert set(divided) == set(whole)
-    for name, array in whole.items():
+    assert set(divided) == set(undivided)
+    for name, array in undivided.items():
         assert divided[name].dtype == array.dtype
         if array.dtype == np.float32:
             np.testing.assert_allclose(divided[name], array, rtol=1e-4, atol=1e-5)

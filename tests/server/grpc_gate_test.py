@@ -163,8 +163,8 @@ def test_concurrent_requests_and_their_bytes_are_limited():
         assert (await send(channel, content))[0] == "OK"
         with running.admission.bytes() as hold:
             hold(MAX_BYTES - 50_000)
-            code, said = await send(channel, content)
-            assert (code, "hold more than" in said) == ("RESOURCE_EXHAUSTED", True)
+            code, message = await send(channel, content)
+            assert (code, "hold more than" in message) == ("RESOURCE_EXHAUSTED", True)
             assert (await send(channel, b""))[0] == "OK"
         assert (await send(channel, content))[0] == "OK"
 
@@ -233,16 +233,16 @@ def test_messages_with_many_fields_do_not_block_the_event_loop():
 
     async def test(running, channel):
         ticking = asyncio.create_task(tick())
-        found = {
+        responses = {
             name: await send(channel, content) for name, content in HOSTILE.items()
         }
         ticking.cancel()
-        said = "INVALID_ARGUMENT", "A message may have at most 524,288 fields."
-        assert found.pop("vast dimensions") == (
+        message = "INVALID_ARGUMENT", "A message may have at most 524,288 fields."
+        assert responses.pop("vast dimensions") == (
             "INVALID_ARGUMENT",
             "Input x may have at most 64 dimensions. Received: 120,000",
         )
-        assert found == dict.fromkeys(found, said)
+        assert responses == dict.fromkeys(responses, message)
 
     serve(test)
     # Without the limit, each blocks the event loop for seconds up to a minute.
@@ -268,8 +268,8 @@ def test_fields_of_nested_messages_are_counted():
 @pytest.mark.parametrize("content", [b"\x0a\xff", b"\xff" * 100_000, b"\x0f" * 100_000])
 def test_malformed_messages_are_rejected(content):
     async def test(running, channel):
-        code, said = await send(channel, content)
-        assert (code, "cannot be parsed" in said) == ("INVALID_ARGUMENT", True)
+        code, message = await send(channel, content)
+        assert (code, "cannot be parsed" in message) == ("INVALID_ARGUMENT", True)
 
     serve(test)
 
@@ -279,12 +279,12 @@ def test_watch_reports_health_at_once_and_on_change():
         stub = health_pb2_grpc.HealthStub(channel)
         watch = stub.Watch(health_pb2.HealthCheckRequest())
         other = stub.Watch(health_pb2.HealthCheckRequest(service="other"))
-        told = [(await other.read()).status, (await watch.read()).status]
-        assert told == [3, 2]  # SERVICE_UNKNOWN, NOT_SERVING
+        statuses = [(await other.read()).status, (await watch.read()).status]
+        assert statuses == [3, 2]  # SERVICE_UNKNOWN, NOT_SERVING
         running.health.set(True)
         assert (await watch.read()).status == 1  # SERVING
-        answer = await stub.Check(health_pb2.HealthCheckRequest())
-        assert answer.status == 1
+        response = await stub.Check(health_pb2.HealthCheckRequest())
+        assert response.status == 1
         with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
             await stub.Check(health_pb2.HealthCheckRequest(service="other"))
 
@@ -295,7 +295,7 @@ def test_watches_are_limited_and_must_be_read(monkeypatch):
     monkeypatch.setattr(health, "_MAX_WATCHES", 2)
     monkeypatch.setattr(health, "_WRITE_SECONDS", 0.1)
 
-    class Deaf:
+    class ClientThatNeverReads:
         async def write(self, message):
             await asyncio.Event().wait()
 
@@ -303,8 +303,10 @@ def test_watches_are_limited_and_must_be_read(monkeypatch):
             raise RuntimeError(code.name)
 
     async def test(running, channel):
-        deaf = asyncio.create_task(
-            running.health.Watch(health_pb2.HealthCheckRequest(), Deaf())
+        unread_watch = asyncio.create_task(
+            running.health.Watch(
+                health_pb2.HealthCheckRequest(), ClientThatNeverReads()
+            )
         )
         stub = health_pb2_grpc.HealthStub(channel)
         second = stub.Watch(health_pb2.HealthCheckRequest())
@@ -312,7 +314,7 @@ def test_watches_are_limited_and_must_be_read(monkeypatch):
         third = stub.Watch(health_pb2.HealthCheckRequest())
         assert await codes([third]) == {"RESOURCE_EXHAUSTED": 1}
         with pytest.raises(RuntimeError, match="DEADLINE_EXCEEDED"):
-            await deaf
+            await unread_watch
         fourth = stub.Watch(health_pb2.HealthCheckRequest())
         assert (await fourth.read()).status == 2
 

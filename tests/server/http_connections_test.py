@@ -31,7 +31,7 @@ async def is_closed(connection):
     return True
 
 
-async def answer(port, request=REQUEST % 1, **options):
+async def fetch(port, request=REQUEST % 1, **options):
     reader, writer = await connect(port, **options)
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
@@ -42,19 +42,19 @@ async def answer(port, request=REQUEST % 1, **options):
 
 def test_longest_idle_connection_is_closed():
     async def test():
-        async with serving(max_connections=3) as (_, port, come, may_answer):
+        async with serving(max_connections=3) as (_, port, arrived, may_respond):
             busy = await connect(port)
             busy[1].write(REQUEST % 7)
-            await come.wait()
+            await arrived.wait()
             silent = [await connect(port) for _ in range(2)]
             # In the middle of its body.
             slow = await connect(port)
             slow[1].write((REQUEST % 8)[:-1])
             assert await is_closed(silent[0])
-            may_answer.set()
+            may_respond.set()
             assert b"200 OK" in await busy[0].readuntil(b"\r\n\r\n")
             assert await busy[0].readexactly(2) == b"/7"
-            assert await answer(port) == (b"200", b"/1")
+            assert await fetch(port) == (b"200", b"/1")
             assert await is_closed(silent[1])
             kept = [await connect(port) for _ in range(3)]
             assert await is_closed(slow)
@@ -69,15 +69,15 @@ def test_stalled_handshakes_are_closed_and_time_out(tls, monkeypatch):
     context = ssl.create_default_context(cafile=tls["tls_certificate"])
 
     async def test():
-        async with serving(max_connections=3, **tls) as (_, port, _, may_answer):
-            may_answer.set()
+        async with serving(max_connections=3, **tls) as (_, port, _, may_respond):
+            may_respond.set()
             stalled = [await connect(port) for _ in range(5)]
             assert await is_closed(stalled[0])
             assert await is_closed(stalled[1])
             for number in range(1, 3):
                 options = {"ssl": context, "server_hostname": "localhost"}
-                found = await answer(port, REQUEST % number, **options)
-                assert found == (b"200", b"/%d" % number)
+                response = await fetch(port, REQUEST % number, **options)
+                assert response == (b"200", b"/%d" % number)
             monkeypatch.setattr(http_connections, "_HANDSHAKE_SECONDS", 1)
             late = await connect(port)
             late[1].write(b"\x16\x03\x01")
@@ -100,14 +100,14 @@ def chunked(number, size):
 )
 def test_bodies_of_many_small_chunks_are_rejected(number, size, status):
     async def test():
-        async with serving() as (_, port, _, may_answer):
-            may_answer.set()
+        async with serving() as (_, port, _, may_respond):
+            may_respond.set()
             reader, writer = await connect(port)
             writer.write(chunked(number, size))
             line = await reader.readline()
             writer.close()
             assert line.split()[1] == status
-            assert await answer(port) == (b"200", b"/1")
+            assert await fetch(port) == (b"200", b"/1")
 
     asyncio.run(test())
 
@@ -175,9 +175,9 @@ def test_connection_without_a_request_is_closed(monkeypatch):
 
     async def test():
         async with serving() as (_, port, *_), asyncio.timeout(WAIT):
-            silent, half = await connect(port), await connect(port)
-            half[1].write(b"POST / HTTP/1.1\r\nHo")
-            for connection in (silent, half):
+            silent, partial = await connect(port), await connect(port)
+            partial[1].write(b"POST / HTTP/1.1\r\nHo")
+            for connection in (silent, partial):
                 assert await is_closed(connection)
                 connection[1].close()
 

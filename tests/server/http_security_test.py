@@ -11,16 +11,16 @@ from t2t_keras.server.api_token import is_authorized
 from t2t_keras.server.http_security import HttpPolicy
 
 
-def ask(headers, status=200, method="POST", **options):
+def send_request(headers, status=200, method="POST", **options):
     """Sends a request; returns the status, the headers and the body."""
-    sent = []
+    messages = []
 
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
 
     async def send(message):
-        sent.append(message)
+        messages.append(message)
 
     scope = {
         "type": "http",
@@ -28,9 +28,11 @@ def ask(headers, status=200, method="POST", **options):
         "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
     }
     asyncio.run(HttpPolicy(app, **options)(scope, None, send))
-    start, body = sent
-    found = {name.decode(): value.decode() for name, value in start["headers"]}
-    return start["status"], found, json.loads(body["body"])
+    start, body = messages
+    response_headers = {
+        name.decode(): value.decode() for name, value in start["headers"]
+    }
+    return start["status"], response_headers, json.loads(body["body"])
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def ask(headers, status=200, method="POST", **options):
 )
 def test_local_and_allowed_host_names_are_accepted(host):
     allowed = [".example.com", "named.example.org"]
-    assert ask({"host": host}, allowed_hosts=allowed)[0] == 200
+    assert send_request({"host": host}, allowed_hosts=allowed)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -55,10 +57,10 @@ def test_local_and_allowed_host_names_are_accepted(host):
     ],
 )
 def test_foreign_host_name_is_rejected_and_flag_is_named(host):
-    status, _, body = ask({"host": host}, allowed_hosts=[".example.com"])
+    status, _, body = send_request({"host": host}, allowed_hosts=[".example.com"])
     assert status == 403
     assert "--allowed_hosts" in body["error"]
-    assert ask({"host": host}, allowed_hosts=["*"])[0] == (
+    assert send_request({"host": host}, allowed_hosts=["*"])[0] == (
         200 if host not in ("a@127.0.0.1", "127.0.0.1/x", "a:b", "[::1") else 403
     )
 
@@ -82,36 +84,41 @@ def test_foreign_host_name_is_rejected_and_flag_is_named(host):
     ],
 )
 def test_only_own_pages_may_use_the_server(origin, status):
-    # Forms and plain text need no CORS preflight: the browser just sends them.
+    # Browsers send forms and plain text without a CORS preflight request.
     headers = {
         "host": "localhost:8501",
         "origin": origin,
         "content-type": "text/plain",
     }
     allowed = ["translate.example.com"]
-    assert ask(headers, allowed_hosts=allowed)[0] == status
-    answer = ask(headers, allow_origins=True)
-    assert (answer[0], answer[1]["access-control-allow-origin"]) == (200, "*")
+    assert send_request(headers, allowed_hosts=allowed)[0] == status
+    response = send_request(headers, allow_origins=True)
+    assert (response[0], response[1]["access-control-allow-origin"]) == (200, "*")
 
 
 @pytest.mark.parametrize(
     "origin", ["null", "file://", "https://evil.example", "http://localhost:3000"]
 )
-def test_flags_that_a_rejection_advises_work(origin):
+def test_flags_suggested_by_a_rejection_work(origin):
     headers = {"host": "localhost:8501", "origin": origin}
-    _, _, body = ask(headers)
-    advised = re.findall(r"--(\w+)(?:=([^\s;]+))?", body["error"])
+    _, _, body = send_request(headers)
+    suggested = re.findall(r"--(\w+)(?:=([^\s;]+))?", body["error"])
     tried = []
-    for flag, value in advised:
+    for flag, value in suggested:
         options = {
             "allowed_hosts": {"allowed_hosts": [value]},
             "rest_api_enable_cors_support": {"allow_origins": True},
         }[flag]
-        assert ask(headers, **options)[0] == 200
+        assert send_request(headers, **options)[0] == 200
         if flag != "allowed_hosts":
             # A browser sends a preflight request before JSON.
-            status, found, _ = ask(headers, method="OPTIONS", **options, status=405)
-            assert (status, found["access-control-allow-origin"]) == (200, "*")
+            status, response_headers, _ = send_request(
+                headers, method="OPTIONS", **options, status=405
+            )
+            assert (status, response_headers["access-control-allow-origin"]) == (
+                200,
+                "*",
+            )
         tried.append(flag)
     expected = ["allowed_hosts", "rest_api_enable_cors_support"]
     assert tried == expected[0 if "//" in origin and "file" not in origin else 1 :]
@@ -119,14 +126,16 @@ def test_flags_that_a_rejection_advises_work(origin):
 
 def test_cors_preflight_succeeds_if_all_sites_are_allowed():
     headers = {"host": "localhost", "origin": "https://a.example"}
-    status, found, _ = ask(headers, method="OPTIONS", allow_origins=True, status=405)
+    status, response_headers, _ = send_request(
+        headers, method="OPTIONS", allow_origins=True, status=405
+    )
     assert status == 200
-    assert "POST" in found["access-control-allow-methods"]
-    assert "Content-Type" in found["access-control-allow-headers"]
+    assert "POST" in response_headers["access-control-allow-methods"]
+    assert "Content-Type" in response_headers["access-control-allow-headers"]
     del headers["origin"]
-    status, _, body = ask(headers, method="OPTIONS", allow_origins=True)
+    status, _, body = send_request(headers, method="OPTIONS", allow_origins=True)
     assert (status, "Origin" in body["error"]) == (400, True)
-    assert ask(headers, method="OPTIONS", status=405)[0] == 405
+    assert send_request(headers, method="OPTIONS", status=405)[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -139,12 +148,12 @@ def test_cors_preflight_succeeds_if_all_sites_are_allowed():
         (500, {}),
     ],
 )
-def test_status_has_its_headers(status, expected):
-    assert ask({"host": "localhost"}, status=status)[1] == expected
+def test_extra_headers_depend_on_the_status(status, expected):
+    assert send_request({"host": "localhost"}, status=status)[1] == expected
 
 
 @pytest.mark.parametrize(
-    ("header", "is_right"),
+    ("header", "is_valid"),
     [
         ("Bearer s3cret", True),
         ("bearer s3cret", True),
@@ -158,8 +167,8 @@ def test_status_has_its_headers(status, expected):
         (None, False),
     ],
 )
-def test_authentication_scheme_is_case_insensitive(header, is_right):
-    assert is_authorized(header, "s3cret") == is_right
+def test_authentication_scheme_is_case_insensitive(header, is_valid):
+    assert is_authorized(header, "s3cret") == is_valid
 
 
 if __name__ == "__main__":

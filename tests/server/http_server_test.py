@@ -15,13 +15,13 @@ from t2t_keras.server.http_server import listen
 class NoDelay(asyncio.Protocol):
     """Records the TCP_NODELAY option of its connections."""
 
-    def __init__(self, found):
-        self.found = found
+    def __init__(self, option_future):
+        self.option = option_future
 
     def connection_made(self, transport):
         accepted = transport.get_extra_info("socket")
         option = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        self.found.set_result(option)
+        self.option.set_result(option)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -31,13 +31,15 @@ def test_accepted_connections_send_without_delay(host):
         pytest.skip("This machine has no IPv6.")
 
     async def accept():
-        found = asyncio.get_running_loop().create_future()
+        option_future = asyncio.get_running_loop().create_future()
         listening = listen(host, port)
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: NoDelay(found), sock=listening)
+        server = await loop.create_server(
+            lambda: NoDelay(option_future), sock=listening
+        )
         async with server:
             _, writer = await asyncio.open_connection(host, port)
-            option = await found
+            option = await option_future
             writer.close()
             return option
 
@@ -46,30 +48,30 @@ def test_accepted_connections_send_without_delay(host):
 
 def test_half_closed_connection_gets_its_responses():
     async def ask():
-        async with serving() as (_, port, come, may_answer):
+        async with serving() as (_, port, arrived, may_respond):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            # The second request is read after the first has been answered.
+            # The second request is read after the first has got its response.
             writer.write(REQUEST % 1 + REQUEST % 2)
             writer.write_eof()
-            await come.wait()
-            may_answer.set()
-            answers = await reader.read()
+            await arrived.wait()
+            may_respond.set()
+            responses = await reader.read()
             writer.close()
-            return answers
+            return responses
 
-    answers = asyncio.run(ask())
-    assert answers.count(b"HTTP/1.1 200") == 2
-    assert answers.index(b"/1") < answers.index(b"/2")
+    responses = asyncio.run(ask())
+    assert responses.count(b"HTTP/1.1 200") == 2
+    assert responses.index(b"/1") < responses.index(b"/2")
 
 
-def errors_of(answers):
+def errors_of(responses):
     """Returns the messages of error responses, and the number of other responses."""
-    heads = [part for part in answers.split(b"HTTP/1.1 ") if part]
-    bad = [part.partition(b"\r\n\r\n") for part in heads if part.startswith(b"400")]
-    for head, _, _ in bad:
+    heads = [part for part in responses.split(b"HTTP/1.1 ") if part]
+    errors = [part.partition(b"\r\n\r\n") for part in heads if part.startswith(b"400")]
+    for head, _, _ in errors:
         assert b"content-type: application/json" in head.lower()
         assert b"connection: close" in head.lower()
-    return [json.loads(body)["error"] for *_, body in bad], len(heads) - len(bad)
+    return [json.loads(body)["error"] for *_, body in errors], len(heads) - len(errors)
 
 
 CUT_OFF = "Malformed request: the connection was closed before its end"
@@ -77,41 +79,41 @@ CHUNKED = b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    ("sent", "answered"),
+    ("sent", "completed"),
     [
         ((REQUEST % 1)[:-1], 0),
         ((REQUEST % 1)[:-2], 0),
         ((REQUEST % 1)[:20], 0),
         (CHUNKED + b"5\r\nab", 0),
         (CHUNKED + b"5", 0),
-        # After another request, which is answered first.
+        # After another request, which is complete.
         (REQUEST % 1 + (REQUEST % 2)[:-1], 1),
         (REQUEST % 1 + (REQUEST % 2)[:20], 1),
     ],
 )
-def test_half_close_within_a_request_is_an_error(sent, answered):
+def test_half_close_within_a_request_is_an_error(sent, completed):
     async def ask():
-        async with serving() as (_, port, _, may_answer):
-            may_answer.set()
+        async with serving() as (_, port, _, may_respond):
+            may_respond.set()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
             writer.write_eof()
-            answers = await reader.read()
+            responses = await reader.read()
             writer.close()
-            return answers
+            return responses
 
-    assert errors_of(asyncio.run(ask())) == ([CUT_OFF], answered)
+    assert errors_of(asyncio.run(ask())) == ([CUT_OFF], completed)
 
 
-def test_truncated_head_request_is_answered_without_a_body():
+def test_error_of_truncated_head_request_has_no_body():
     async def ask():
         async with serving() as (_, port, _, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write((REQUEST % 1).replace(b"POST", b"HEAD")[:-1])
             writer.write_eof()
-            answer = await reader.read()
+            response = await reader.read()
             writer.close()
-            return answer
+            return response
 
     head, _, body = asyncio.run(ask()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400")
@@ -127,14 +129,14 @@ def test_truncated_head_request_is_answered_without_a_body():
         (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "Content-Length"),
     ],
 )
-def test_malformed_http_is_answered_in_json(sent, message):
+def test_malformed_http_gets_a_json_error(sent, message):
     async def ask():
         async with serving() as (_, port, _, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
-            answers = await reader.read()
+            responses = await reader.read()
             writer.close()
-            return answers
+            return responses
 
     (error,), others = errors_of(asyncio.run(ask()))
     assert error.startswith("Malformed request: ")
@@ -144,15 +146,15 @@ def test_malformed_http_is_answered_in_json(sent, message):
 
 def test_last_response_before_shutdown_closes_the_connection():
     async def ask():
-        async with serving() as (server, port, come, may_answer):
+        async with serving() as (server, port, arrived, may_respond):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(REQUEST % 1)
-            await come.wait()
+            await arrived.wait()
             server.should_exit = True
-            may_answer.set()
-            answer = await reader.read()
+            may_respond.set()
+            response = await reader.read()
             writer.close()
-            return answer
+            return response
 
     head, _, body = asyncio.run(ask()).partition(b"\r\n\r\n")
     assert b"connection: close" in head.lower()

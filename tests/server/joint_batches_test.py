@@ -70,30 +70,30 @@ def ask(mixing):
                 )
             )
 
-        answers = asyncio.run(send())
+        responses = asyncio.run(send())
         registry.stop()
-        return [outputs["y"].tolist() for outputs, _ in answers], batches, lines
+        return [outputs["y"].tolist() for outputs, _ in responses], batches, lines
 
     yield ask
     batcher.close()
 
 
 def test_requests_to_a_foreign_model_run_alone(ask):
-    answers, batches, lines = ask()
-    assert answers == [[0.25, 0.75], [0.25, 0.75]]
+    outputs, batches, lines = ask()
+    assert outputs == [[0.25, 0.75], [0.25, 0.75]]
     assert len(batches) == 2
     assert any("or use --enable_batching" in line for line in lines)
 
 
 def test_enable_batching_joins_requests_to_any_model(ask):
-    answers, batches, _ = ask(enable_batching=True)
+    outputs, batches, _ = ask(enable_batching=True)
     assert batches == [4, 4]
-    assert np.sum(answers) == pytest.approx(1)
+    assert np.sum(outputs) == pytest.approx(1)
 
 
-def test_noenable_batching_joins_no_requests_without_a_hint(ask):
-    answers, _, lines = ask(enable_batching=False)
-    assert answers == [[0.25, 0.75], [0.25, 0.75]]
+def test_noenable_batching_joins_no_requests_and_logs_no_hint(ask):
+    outputs, _, lines = ask(enable_batching=False)
+    assert outputs == [[0.25, 0.75], [0.25, 0.75]]
     assert not any("--enable_batching" in line for line in lines)
 
 

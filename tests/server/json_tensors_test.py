@@ -26,16 +26,16 @@ def read(text, **dtypes):
     return to_arrays(parse(text.encode()), signature(**dtypes), None)
 
 
-def answer(outputs, is_row, max_bytes=1 << 20):
+def to_json(outputs, is_row, max_bytes=1 << 20):
     return json_response.to_json(outputs, is_row, max_bytes)
 
 
 def test_rows_of_one_input_need_no_name():
-    found = read('{"instances": ["foo", "bar"]}', tag="string")
-    assert found["tag"].tolist() == [b"foo", b"bar"]
-    found = read('{"instances": [[[1, 2]], [[3, 4]]]}', x="int32")
-    assert found["x"].tolist() == [[[1, 2]], [[3, 4]]]
-    assert found["x"].dtype == np.int32
+    arrays = read('{"instances": ["foo", "bar"]}', tag="string")
+    assert arrays["tag"].tolist() == [b"foo", b"bar"]
+    arrays = read('{"instances": [[[1, 2]], [[3, 4]]]}', x="int32")
+    assert arrays["x"].tolist() == [[[1, 2]], [[3, 4]]]
+    assert arrays["x"].dtype == np.int32
     assert read('{"instances": [{"x": 1}, {"x": 2}]}', x="int64")["x"].tolist() == [
         1,
         2,
@@ -68,8 +68,8 @@ def test_binary_values_are_base64():
 
 
 def test_non_finite_numbers_are_accepted():
-    found = read('{"inputs": [NaN, Infinity, -Infinity, 1e3, 2]}', x="float32")["x"]
-    np.testing.assert_array_equal(found, [np.nan, np.inf, -np.inf, 1000, 2])
+    array = read('{"inputs": [NaN, Infinity, -Infinity, 1e3, 2]}', x="float32")["x"]
+    np.testing.assert_array_equal(array, [np.nan, np.inf, -np.inf, 1000, 2])
 
 
 @pytest.mark.parametrize(
@@ -146,17 +146,17 @@ def test_too_large_bodies_and_values_are_rejected(text, message):
     assert len(raised.value.message) < 300
 
 
-def test_many_values_are_converted_like_few():
+def test_conversion_in_steps_keeps_all_values():
     rng = np.random.default_rng(0)
     for dtype in ("int8", "int64", "uint64", "float32", "float64", "bfloat16"):
         values = rng.integers(0, 100, (300, 200)).tolist()
         text = json.dumps({"inputs": values})
-        found = read(text, x=dtype)["x"]
-        assert found.dtype == tf.as_dtype(dtype).as_numpy_dtype
-        assert found.tolist() == values
+        array = read(text, x=dtype)["x"]
+        assert array.dtype == tf.as_dtype(dtype).as_numpy_dtype
+        assert array.tolist() == values
     words = [[f"{number} ä"] * 100 for number in range(300)]
-    found = read(json.dumps({"instances": words}), x="string")["x"]
-    assert [[word.decode() for word in row] for row in found] == words
+    array = read(json.dumps({"instances": words}), x="string")["x"]
+    assert [[word.decode() for word in row] for row in array] == words
     values[200][7] = "a"
     with pytest.raises(ServingError, match=r"x must be float32\. Received: a string"):
         read(json.dumps({"inputs": values}), x="float32")
@@ -176,21 +176,24 @@ def test_strings_are_not_coerced_and_base64_is_checked():
 
 
 def test_responses_name_outputs_unless_there_is_only_one():
-    one = {"y": np.array([0.1, 2], np.float32)}
-    assert json.loads(answer(one, is_row=True)) == {"predictions": [0.1, 2.0]}
-    assert json.loads(answer(one, is_row=False)) == {"outputs": [0.1, 2.0]}
-    two = {"y": np.array([[1], [2]]), "image_bytes": np.array([b"a", b"\xff"], object)}
-    assert json.loads(answer(two, is_row=True)) == {
+    single = {"y": np.array([0.1, 2], np.float32)}
+    assert json.loads(to_json(single, is_row=True)) == {"predictions": [0.1, 2.0]}
+    assert json.loads(to_json(single, is_row=False)) == {"outputs": [0.1, 2.0]}
+    several = {
+        "y": np.array([[1], [2]]),
+        "image_bytes": np.array([b"a", b"\xff"], object),
+    }
+    assert json.loads(to_json(several, is_row=True)) == {
         "predictions": [
             {"y": [1], "image_bytes": {"b64": "YQ=="}},
             {"y": [2], "image_bytes": {"b64": "/w=="}},
         ]
     }
-    assert json.loads(answer(two, is_row=False))["outputs"]["y"] == [[1], [2]]
+    assert json.loads(to_json(several, is_row=False))["outputs"]["y"] == [[1], [2]]
 
 
 @pytest.mark.parametrize("is_row", [False, True])
-def test_large_responses_are_written_like_small_ones(is_row, monkeypatch):
+def test_response_does_not_depend_on_the_step_size(is_row, monkeypatch):
     rng = np.random.default_rng(0)
     text = np.empty(7, object)
     text[:] = [f"{number}\0".encode() for number in range(7)]
@@ -201,28 +204,28 @@ def test_large_responses_are_written_like_small_ones(is_row, monkeypatch):
         "rows": rng.normal(0, 1, (7, 5, 3)).astype(np.float32),
         "none": np.zeros((7, 0)),
     }
-    whole = answer(outputs, is_row)
-    alone = [answer({name: array}, is_row) for name, array in outputs.items()]
+    complete = to_json(outputs, is_row)
+    separate = [to_json({name: array}, is_row) for name, array in outputs.items()]
     for number in (1, 2, 7, 30, 100):
         monkeypatch.setattr(json_response, "_SLICE", number)
-        assert answer(outputs, is_row) == whole
-        for (name, array), expected in zip(outputs.items(), alone, strict=True):
-            assert answer({name: array}, is_row) == expected
-    assert answer(outputs, is_row, len(whole)) == whole
+        assert to_json(outputs, is_row) == complete
+        for (name, array), expected in zip(outputs.items(), separate, strict=True):
+            assert to_json({name: array}, is_row) == expected
+    assert to_json(outputs, is_row, len(complete)) == complete
     with pytest.raises(ServingError, match="more than 500 bytes"):
-        answer(outputs, is_row, 500)
+        to_json(outputs, is_row, 500)
 
 
 def test_responses_contain_nan_and_reject_rows_without_batch_axis():
-    assert answer({"y": np.array([np.nan, -np.inf])}, False) == (
+    assert to_json({"y": np.array([np.nan, -np.inf])}, False) == (
         b'{"outputs": [NaN, -Infinity]}'
     )
-    text = answer({"text": np.array(["ä".encode(), b"\xff"], object)}, True)
+    text = to_json({"text": np.array(["ä".encode(), b"\xff"], object)}, True)
     assert json.loads(text) == {"predictions": ["ä", "\ufffd"]}
     with pytest.raises(ServingError, match="no common first axis"):
-        answer({"y": np.array(1.0)}, True)
+        to_json({"y": np.array(1.0)}, True)
     with pytest.raises(ServingError, match="no common first axis"):
-        answer({"y": np.zeros(2), "z": np.zeros(3)}, True)
+        to_json({"y": np.zeros(2), "z": np.zeros(3)}, True)
 
 
 if __name__ == "__main__":

@@ -111,15 +111,15 @@ def test_replaced_reload_is_aborted(slow, versions):
         assert registry.names == ["other"]
 
 
-@pytest.mark.parametrize("how", ["empty", "missing", "broken"])
+@pytest.mark.parametrize("problem", ["empty", "missing", "broken"])
 def test_reload_to_base_path_without_version_keeps_old_versions(
-    versions, tmp_path, how
+    versions, tmp_path, problem
 ):
     old, new = tmp_path / "old", tmp_path / "new"
     add_version(versions, old, 1, of=2)
-    if how != "missing":
+    if problem != "missing":
         new.mkdir()
-    if how == "broken":
+    if problem == "broken":
         (new / "1").mkdir()
         (new / "1" / "saved_model.pb").write_bytes(b"broken")
     with registry_of(config_of(m=old), reload_dirs=[str(new)]) as (registry, log):
@@ -183,7 +183,7 @@ def test_base_path_without_versions_is_reported_once(versions, tmp_path, path, h
     base = (tmp_path / path).resolve()
     with registry_of(config_of(m=base)) as (registry, log):
         assert registry.loaded.exception(WAIT).code.name == "UNKNOWN"
-        # The second look does not repeat the report of the first one.
+        # The second search does not report the problem again.
         assert registry.reload(config_of(m=base)).exception(WAIT)
         assert log.count(hint.format(base=base)) == 1, log.lines
 
@@ -197,7 +197,7 @@ def test_missing_versions_of_the_policy_are_reported(versions):
         assert log.count("has the versions [2, 3], but not [9]") == 1
 
 
-def graphs():
+def count_graphs():
     return sum(isinstance(each, tf.Graph) for each in gc.get_objects())
 
 
@@ -208,18 +208,18 @@ def test_unloaded_version_leaves_no_graph_behind(versions, tmp_path):
         gc.collect()
         gc.disable()  # Only the server's own garbage collection remains.
         try:
-            before = graphs()
+            before = count_graphs()
             for number in range(2, 5):
                 add_version(versions, tmp_path / "m", number, of=3)
                 log.wait_for(f"m: version {number - 1} is closed")
-            assert graphs() == before
+            assert count_graphs() == before
         finally:
             gc.enable()
 
 
 @pytest.mark.parametrize("signature", ["announce", "block"])
 def test_sigterm_during_warmup_shuts_down_within_grace_period(tmp_path, signature):
-    """Whether or not the computation can be interrupted."""
+    """Both if the computation can be interrupted and if it cannot."""
     started, never = tmp_path / "started", tmp_path / "never"
     os.mkfifo(started)
     if signature == "block":

@@ -42,21 +42,21 @@ def server(base):
 
 
 @pytest.fixture(autouse=True)
-def still_answers(server):
-    """Checks after each test that a valid request is answered as before."""
-    before = good_answer(server)
+def server_still_works(server):
+    """Checks after each test that a valid request gets the same response as before."""
+    before = valid_response(server)
     yield
-    after = good_answer(server)
+    after = valid_response(server)
     # The last bit of a score may differ with the batch a row was computed in.
     assert after.pop("score") == pytest.approx(before.pop("score"), rel=1e-5)
     assert after == before
 
 
-def good_answer(server):
+def valid_response(server):
     """Returns the columns of the response to a valid request."""
-    status, answer = server.get(PREDICT, abuse.GOOD)
+    status, content = server.get(PREDICT, abuse.GOOD)
     assert status == 200
-    rows = answer["predictions"]
+    rows = content["predictions"]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -76,11 +76,11 @@ def test_unsupported_http_methods_are_rejected(server, method, path, allowed):
     request = urllib.request.Request(server.url + path, method=method)
     with pytest.raises(urllib.error.HTTPError) as raised:
         urllib.request.urlopen(request, timeout=60)
-    with raised.value as answer:
-        assert method in json.load(answer)["error"]
-        # As TensorFlow Serving answers PUT and similar methods.
+    with raised.value as response:
+        assert method in json.load(response)["error"]
+        # As TensorFlow Serving responds to PUT and similar methods.
         status, allow = (400, None) if method == "PUT" else (405, allowed)
-        assert (answer.status, answer.headers["Allow"]) == (status, allow)
+        assert (response.status, response.headers["Allow"]) == (status, allow)
 
 
 def test_malformed_grpc_messages_are_rejected(server):
@@ -143,7 +143,7 @@ def test_silent_streams_and_connections_do_not_block_requests(server):
         silent = [channel.stream_stream(abuse.PREDICT)(messages()) for _ in range(20)]
         watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
         watches = [watch(b"") for _ in range(600)]
-        assert good_answer(server)
+        assert valid_response(server)
         with server.channel() as other:
             request = served.predict_request("words", text=["the 7"])
             assert served.prediction(other).Predict(request, timeout=60).outputs
@@ -164,7 +164,7 @@ def test_disconnected_clients_do_not_affect_others(server):
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace, to see all files")
-def test_names_reach_no_file(base, server, tmp_path):
+def test_names_in_requests_are_not_used_as_paths(base, server, tmp_path):
     log = tmp_path / "files"
     strace = ("strace", "-f", "--seccomp-bpf", "-qq", "-s", "500")
     traced = (*strace, "-e", "trace=file", "-o", str(log))
@@ -186,10 +186,10 @@ def test_names_reach_no_file(base, server, tmp_path):
         after = log.stat().st_size
         while log.stat().st_size < after + 10_000:
             assert running.process.poll() is None
-        seen = log.read_bytes()[before:]
-    assert b"words" in seen  # The server polls for new versions.
+        file_calls = log.read_bytes()[before:]
+    assert b"words" in file_calls  # The server polls for new versions.
     for part in (b"decoy", b"passwd", b"HOME", b"/labels/"):
-        assert part not in seen
+        assert part not in file_calls
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ MB = 1 << 20
 
 
 @pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """File with a container's memory limit; the process takes 700 MiB."""
+def limit_file(monkeypatch, tmp_path):
+    """File with a container's memory limit; the process uses 700 MiB."""
     monkeypatch.setattr(memory_budget, "_resident", lambda: 700 * MB)
     monkeypatch.setattr(
         memory_budget, "_CONTAINER", (tmp_path / "no", tmp_path / "max")
@@ -20,41 +20,41 @@ def machine(monkeypatch, tmp_path):
     return tmp_path / "max"
 
 
-def test_memory_is_divided_into_graphs_bodies_requests_and_tensors(machine):
+def test_memory_is_divided_into_graphs_bodies_requests_and_tensors(limit_file):
     # A quarter of 3,300 MiB is for graphs and 20 times 16 MiB to parse one body; an
     # eighth of the remaining 2,155 MiB is for requests.
-    found = memory_budget.divide_memory(4000, 16 * MB, 64 * MB)
-    assert found.requests // MB == 269
-    assert found.tensors // MB == 1885
+    budget = memory_budget.divide_memory(4000, 16 * MB, 64 * MB)
+    assert budget.requests // MB == 269
+    assert budget.tensors // MB == 1885
     # Requests have at least the size of a request and its response, as tensors and as
     # sent; graphs have at least 512 MiB.
-    found = memory_budget.divide_memory(2000, 16 * MB, 64 * MB)
-    assert found.requests == 160 * MB
-    assert found.tensors == (2000 - 700 - 512 - 320 - 160) * MB
+    budget = memory_budget.divide_memory(2000, 16 * MB, 64 * MB)
+    assert budget.requests == 160 * MB
+    assert budget.tensors == (2000 - 700 - 512 - 320 - 160) * MB
 
 
-def test_too_small_limit_is_rejected_with_the_minimum(machine):
+def test_too_small_limit_is_rejected_with_the_minimum(limit_file):
     minimum = 700 + 512 + 320 + 160 + 128 + 1
     with pytest.raises(ValueError, match=f"at least {minimum:,}: .* Received: 1,000"):
         memory_budget.divide_memory(1000, 16 * MB, 64 * MB)
     assert memory_budget.divide_memory(minimum, 16 * MB, 64 * MB).tensors >= 128 * MB
 
 
-def test_default_is_80_percent_of_machine_or_container(machine):
-    whole = memory_budget.system_memory()
-    assert whole == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for text, expected in (("max\n", whole), (f"{3000 * MB}\n", 3000 * MB)):
-        machine.write_text(text)
-        assert memory_budget.system_memory() == min(expected, whole)
+def test_default_is_80_percent_of_machine_or_container(limit_file):
+    total = memory_budget.system_memory()
+    assert total == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for text, expected in (("max\n", total), (f"{3000 * MB}\n", 3000 * MB)):
+        limit_file.write_text(text)
+        assert memory_budget.system_memory() == min(expected, total)
     assert memory_budget.divide_memory(None, MB, MB) == memory_budget.divide_memory(
         2400, MB, MB
     )
     # A small machine may be enough for a small model, so it is not rejected.
-    machine.write_text(f"{500 * MB}")
+    limit_file.write_text(f"{500 * MB}")
     assert memory_budget.divide_memory(None, MB, MB).tensors == 128 * MB
 
 
-def test_room_is_the_memory_not_yet_allocated(machine):
+def test_available_bytes_are_the_memory_not_yet_allocated(limit_file):
     assert memory_budget.divide_memory(2000, MB, MB).available_bytes() == 1300 * MB
 
 

@@ -50,7 +50,7 @@ def config_of(root, labels):
 
 
 @pytest.fixture(scope="module")
-def both(bases, tmp_path_factory):
+def server(bases, tmp_path_factory):
     """Server of both models."""
     config = tmp_path_factory.mktemp("config") / "models.config"
     config.write_text(config_of(bases, 'version_labels { key: "stable" value: 3 }'))
@@ -70,26 +70,26 @@ def code_of(call):
     return raised.value.code().name, raised.value.details()
 
 
-def test_server_matches_translator(both, toy):
+def test_server_matches_translator(server, toy):
     expected = exported.translator(*toy).translate(SENTENCES)
     body = {"inputs": {"text": SENTENCES}}
-    status, answer = both.get("/v1/models/words:predict", body)
-    assert status == 200, answer
-    assert answer["outputs"]["translation"] == [best.text for best, *_ in expected]
-    assert answer["outputs"]["status"] == [best.status for best, *_ in expected]
-    assert answer["outputs"]["score"] == pytest.approx(
+    status, content = server.get("/v1/models/words:predict", body)
+    assert status == 200, content
+    assert content["outputs"]["translation"] == [best.text for best, *_ in expected]
+    assert content["outputs"]["status"] == [best.status for best, *_ in expected]
+    assert content["outputs"]["score"] == pytest.approx(
         [best.score or 0.0 for best, *_ in expected], rel=1e-4, abs=1e-6
     )
-    _, rows = both.get("/v1/models/words:predict", {"instances": SENTENCES})
+    _, rows = server.get("/v1/models/words:predict", {"instances": SENTENCES})
     texts = [row["translation"] for row in rows["predictions"]]
     assert texts == [best.text for best, *_ in expected]
-    with both.channel() as channel:
+    with server.channel() as channel:
         response = served.prediction(channel).Predict(
             served.predict_request("words", text=SENTENCES, outputs=["translation"]),
         )
     assert set(response.outputs) == {"translation"}
-    found = tf.make_ndarray(response.outputs["translation"]).tolist()
-    assert [text.decode() for text in found] == texts
+    translations = tf.make_ndarray(response.outputs["translation"]).tolist()
+    assert [text.decode() for text in translations] == texts
     assert response.model_spec.version.value == 1
 
 
@@ -108,7 +108,7 @@ except ValueError:
 
 
 @pytest.mark.parametrize(
-    ("given", "threads"),
+    ("flags", "threads"),
     [
         (
             [
@@ -122,45 +122,45 @@ except ValueError:
         (["--num_batch_threads=1"], [str(usable_cores()), "0"]),
     ],
 )
-def test_threads_follow_flags_or_share_the_cores(given, threads):
+def test_threads_follow_flags_or_share_the_cores(flags, threads):
     # In a separate process: TensorFlow's threads are set once.
-    child = [sys.executable, "-c", _THREADS, *given]
+    child = [sys.executable, "-c", _THREADS, *flags]
     assert subprocess.check_output(child, text=True).split() == threads
 
 
-def test_any_saved_model_is_served(both):
+def test_any_saved_model_is_served(server):
     url = "/v1/models/sums"
-    assert both.get(f"{url}:predict", {"instances": [1.5, 2]}) == (
+    assert server.get(f"{url}:predict", {"instances": [1.5, 2]}) == (
         200,
         {"predictions": [{"y": 3, "z": 1.5}, {"y": 4, "z": 2}]},
     )
     body = {"signature_name": "mean", "inputs": [1, 2, 6]}
-    assert both.get(f"{url}:predict", body) == (200, {"outputs": 3})
+    assert server.get(f"{url}:predict", body) == (200, {"outputs": 3})
     body = {"signature_name": "add", "inputs": {"a": [[1, 2]], "b": 3}}
-    assert both.get(f"{url}:predict", body) == (200, {"outputs": [[4, 5]]})
-    for way in ("/versions/3", "/labels/stable"):
-        assert both.get(f"{url}{way}:predict", {"inputs": [1]})[0] == 200
+    assert server.get(f"{url}:predict", body) == (200, {"outputs": [[4, 5]]})
+    for selector in ("/versions/3", "/labels/stable"):
+        assert server.get(f"{url}{selector}:predict", {"inputs": [1]})[0] == 200
 
 
-def test_concurrent_requests_are_not_mixed_up(both):
+def test_concurrent_requests_are_not_mixed_up(server):
     def ask(number):
-        with both.channel() as channel:
+        with server.channel() as channel:
             request = served.predict_request("sums", x=[float(number)] * (number % 4))
             response = served.prediction(channel).Predict(request)
         return tf.make_ndarray(response.outputs["y"]).tolist()
 
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(ask, range(1, 60)))
-    assert found == [[2.0 * n] * (n % 4) for n in range(1, 60)]
+        outputs = list(pool.map(ask, range(1, 60)))
+    assert outputs == [[2.0 * n] * (n % 4) for n in range(1, 60)]
 
 
-def test_metadata_and_status_over_both_protocols(both):
-    status, answer = both.get("/v1/models/sums/versions/3/metadata")
-    signatures = answer["metadata"]["signature_def"]["signature_def"]
+def test_metadata_and_status_over_both_protocols(server):
+    status, content = server.get("/v1/models/sums/versions/3/metadata")
+    signatures = content["metadata"]["signature_def"]["signature_def"]
     assert status == 200
-    assert answer["model_spec"]["version"] == "3"
+    assert content["model_spec"]["version"] == "3"
     assert signatures["serving_default"]["inputs"]["x"]["dtype"] == "DT_FLOAT"
-    assert both.get("/v1/models/sums") == (
+    assert server.get("/v1/models/sums") == (
         200,
         {
             "model_version_status": [
@@ -172,7 +172,7 @@ def test_metadata_and_status_over_both_protocols(both):
             ]
         },
     )
-    with both.channel() as channel:
+    with server.channel() as channel:
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             metadata_field=["signature_def"]
         )
@@ -206,13 +206,13 @@ def test_metadata_and_status_over_both_protocols(both):
         ("/v2", 400),
     ],
 )
-def test_unknown_resources_return_the_right_status(both, path, status):
-    found, answer = both.get(path)
-    assert found == status
-    assert answer["error"]
+def test_unknown_resources_return_the_right_status(server, path, status):
+    actual_status, content = server.get(path)
+    assert actual_status == status
+    assert content["error"]
 
 
-def test_invalid_grpc_requests_are_rejected(both):
+def test_invalid_grpc_requests_are_rejected(server):
     def send(*arguments, version=None, label=None, **inputs):
         request = served.predict_request(*arguments, **inputs)
         if version is not None:
@@ -221,7 +221,7 @@ def test_invalid_grpc_requests_are_rejected(both):
             request.model_spec.version_label = label
         return code_of(lambda: served.prediction(channel).Predict(request, timeout=60))
 
-    with both.channel() as channel:
+    with server.channel() as channel:
         assert send()[0] == "INVALID_ARGUMENT"
         assert send("no", x=[1.0])[0] == "NOT_FOUND"
         assert send("sums", x=[1.0], version=-1)[0] == "NOT_FOUND"
@@ -235,16 +235,16 @@ def test_invalid_grpc_requests_are_rejected(both):
         assert "no output ['w']" in send("sums", x=[1.0], outputs=["w"])[1]
 
 
-def test_limits_are_enforced(both):
+def test_limits_are_enforced(server):
     body = {"instances": [1] * 51}
-    status, answer = both.get("/v1/models/sums:predict", body)
-    assert (status, answer["error"]) == (
+    status, content = server.get("/v1/models/sums:predict", body)
+    assert (status, content["error"]) == (
         400,
         "A request may have at most 50 rows. Received: 51",
     )
     body = {"instances": ["x" * 100_001]}
-    assert both.get("/v1/models/words:predict", body)[0] == 413
-    with both.channel() as channel:
+    assert server.get("/v1/models/words:predict", body)[0] == 413
+    with server.channel() as channel:
         request = served.predict_request("words", text=["x" * 100_001])
         code, _ = code_of(lambda: served.prediction(channel).Predict(request))
         assert code == "RESOURCE_EXHAUSTED"
@@ -265,38 +265,38 @@ def started_requests(running):
     return float(value)
 
 
-def test_concurrent_requests_and_deadlines_are_limited(both, tmp_path):
+def test_concurrent_requests_and_deadlines_are_limited(server, tmp_path):
     gates = [tmp_path / str(number) for number in range(2)]
-    before = started_requests(both)
+    before = started_requests(server)
     small = served.predict_request("sums", x=[1.0])
-    with both.channel() as channel:
+    with server.channel() as channel:
         predict = served.prediction(channel).Predict
         waiting = []
         for gate in gates:
             request = served.predict_request("sums", "wait", path=str(gate))
             waiting.append(predict.future(request))
-        while started_requests(both) < before + 2:
+        while started_requests(server) < before + 2:
             assert not any(future.done() for future in waiting)
         assert code_of(lambda: predict(small))[0] == "RESOURCE_EXHAUSTED"
-        assert both.get("/v1/models/sums:predict", {"instances": [1]})[0] == 429
+        assert server.get("/v1/models/sums:predict", {"instances": [1]})[0] == 429
         for gate in gates:
             gate.touch()
         for future in waiting:
             assert future.result(60)
-        # One per thread, none of which ever ends by itself.
+        # One endless request per thread.
         endless = served.predict_request("sums", "wait", path=str(tmp_path / "never"))
         waiting = [predict.future(endless, timeout=1) for _ in range(2)]
         for future in waiting:
             assert code_of(future.result)[0] == "DEADLINE_EXCEEDED"
         status = 429  # The server may notice it a little later than the client.
         while status == 429:
-            status, _ = both.get("/v1/models/sums:predict", {"instances": [1]})
+            status, _ = server.get("/v1/models/sums:predict", {"instances": [1]})
         assert status == 200
 
 
-def test_metrics_have_tensorflow_serving_names(both):
-    both.get("/v1/models/sums:predict", {"instances": [1]})
-    status, text = both.get("/monitoring/prometheus/metrics")
+def test_metrics_have_tensorflow_serving_names(server):
+    server.get("/v1/models/sums:predict", {"instances": [1]})
+    status, text = server.get("/monitoring/prometheus/metrics")
     assert status == 200
     for expected in (
         ':tensorflow:serving:request_count{model_name="sums",status="OK"} ',
@@ -311,15 +311,15 @@ def test_metrics_have_tensorflow_serving_names(both):
     assert 'model_name="no"' not in text
 
 
-def test_health_and_page_are_served(both):
-    with both.channel() as channel:
+def test_health_and_page_are_served(server):
+    with server.channel() as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         for service in ("", "tensorflow.serving.PredictionService"):
             request = health_pb2.HealthCheckRequest(service=service)
             assert stub.Check(request).status == health_pb2.HealthCheckResponse.SERVING
-    status, page = both.get("/")
+    status, page = server.get("/")
     assert (status, "<html" in page) == (200, True)
-    assert both.get("/v1/models") == (200, {"models": ["sums", "words"]})
+    assert server.get("/v1/models") == (200, {"models": ["sums", "words"]})
 
 
 def test_new_version_replaces_old_one_without_failed_requests(tmp_path):
@@ -480,14 +480,18 @@ def test_tls_and_token_protect_both_protocols(bases, certificate, tmp_path):
         context = ssl.create_default_context(cadata=trusted.decode())
         body = {"instances": [1]}
         url = "/v1/models/sums:predict"
-        right = {"Authorization": "Bearer s3cret"}
-        assert running.get(url, body, right, context=context)[0] == 200
-        for wrong in ({}, {"Authorization": "Bearer no"}, {"Authorization": "s3cret"}):
-            assert running.get(url, body, wrong, context=context)[0] == 401
+        valid_headers = {"Authorization": "Bearer s3cret"}
+        assert running.get(url, body, valid_headers, context=context)[0] == 200
+        for invalid_headers in (
+            {},
+            {"Authorization": "Bearer no"},
+            {"Authorization": "s3cret"},
+        ):
+            assert running.get(url, body, invalid_headers, context=context)[0] == 401
         assert running.get("/v1/models", None, {}, context=context)[0] == 401
         assert running.get("/", None, {}, context=context)[0] == 200
         with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
-            running.get(url, body, right)
+            running.get(url, body, valid_headers)
         request = served.predict_request("sums", x=[1.0])
         credentials = grpc.ssl_channel_credentials(trusted)
         with running.channel(credentials) as channel:

@@ -120,14 +120,14 @@ def test_batching_parameters_are_read(tmp_path):
 
 def test_monitoring_config_is_read(tmp_path):
     path = tmp_path / "monitoring.config"
-    for text, found in (
+    for text, expected in (
         ("", None),
         ('prometheus_config { path: "/m" }', None),
         ("prometheus_config { enable: true }", "/monitoring/prometheus/metrics"),
         ('prometheus_config { enable: true path: "/m" }', "/m"),
     ):
         path.write_text(text)
-        assert read_metrics_path(path) == found
+        assert read_metrics_path(path) == expected
     path.write_text('prometheus_config { path: "m" }')
     with pytest.raises(ValueError, match="must start with a slash"):
         read_metrics_path(path)

@@ -1,4 +1,4 @@
-"""The translation page's behavior when the server does not answer."""
+"""The translation page's behavior when the server fails or does not respond."""
 
 import sys
 

@@ -58,7 +58,7 @@ def test_progress_is_shown_and_the_rest_can_be_cancelled_and_continued(page, stu
     assert page.text(".gap p") == "Lines 25 to 62 are not translated."
     assert page.text("#status").startswith("24 of 61 sentences, en-de, ")
     assert not page.find("#progress").is_displayed()
-    stub.answering.set()
+    stub.may_respond.set()
     page.find(".gap button").click()
     page.wait_idle()
     assert page.texts(".best") == upper([*LINES[:30], "slow", *LINES[30:]])
@@ -157,7 +157,7 @@ def test_retry_of_a_line_keeps_the_other_results(page, stub):
     page.wait_idle()
     assert page.texts(".best") == upper(LINES[: len(page.texts(".best"))])
     assert page.text(".gap p").endswith(" to 121 are not translated.")
-    stub.answering.set()
+    stub.may_respond.set()
     page.find(".gap button").click()
     page.wait_idle()
     assert page.texts(".best") == upper([*LINES, "slow", *LINES])

@@ -89,8 +89,8 @@ def test_results_of_cancelled_translation_are_not_shown(page, stub):
     page.translate("fast")
     assert page.texts(".best") == ["FAST"]
     status = page.text("#status")
-    stub.answering.set()
-    assert stub.answered.acquire(timeout=browser.PATIENCE)
+    stub.may_respond.set()
+    assert stub.responded.acquire(timeout=browser.PATIENCE)
     # If the page used the slow response, it would have read it before this one.
     page.driver.execute_async_script(
         "fetch('v1/models').then((answer) => answer.json()).then(arguments[0])"
@@ -109,7 +109,7 @@ def test_second_click_does_not_send_again(page, stub):
         page.find("#translate").click()
     page.wait(stub.entered.is_set)
     page.find("#translate").click()
-    stub.answering.set()
+    stub.may_respond.set()
     page.wait_for(".best", "SLOW")
     page.wait_idle()
     assert stub.bodies("n_best") == [{"text": ["slow"]}]

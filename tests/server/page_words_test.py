@@ -306,7 +306,7 @@ def test_reduced_motion_disables_animations(page, stub):
         page.wait(stub.entered.is_set)
         assert page.find("#busy").is_displayed()
         assert page.run("return document.getAnimations().length") == 0
-        stub.answering.set()
+        stub.may_respond.set()
         page.wait_for(".best", "SLOW")
     finally:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -1,4 +1,4 @@
-"""Requests are joined, and each gets its own rows, whatever happens to others."""
+"""The batcher joins requests and returns each its own rows, even if others fail."""
 
 import sys
 import threading
@@ -41,7 +41,7 @@ def rows(*values):
     return {"x": np.array(values)}
 
 
-def blocked(gate, **arguments):
+def blocked_batcher(gate, **arguments):
     """Returns a batcher whose only thread is busy with the row 0."""
     batcher = batcher_of(**arguments)
     first = batcher.submit("key", gate, rows(0))
@@ -50,17 +50,17 @@ def blocked(gate, **arguments):
 
 
 def test_waiting_requests_are_joined_and_split_again(gate):
-    batcher, first = blocked(gate)
+    batcher, first = blocked_batcher(gate)
     futures = [batcher.submit("key", gate, rows(*r)) for r in [(1,), (2, 3), (4,)]]
     gate.open.set()
-    found = [future.result(30)["y"].tolist() for future in [first, *futures]]
-    assert found == [[0], [10], [20, 30], [40]]
+    outputs = [future.result(30)["y"].tolist() for future in [first, *futures]]
+    assert outputs == [[0], [10], [20, 30], [40]]
     assert gate.batches == [[0], [1, 2, 3, 4]]
     batcher.close()
 
 
 def test_batch_size_is_limited_and_large_request_runs_alone(gate):
-    batcher, _ = blocked(gate, max_batch_size=3)
+    batcher, _ = blocked_batcher(gate, max_batch_size=3)
     futures = [
         batcher.submit("key", gate, rows(*r)) for r in [(1, 2), (3, 4), (5,), range(9)]
     ]
@@ -71,7 +71,7 @@ def test_batch_size_is_limited_and_large_request_runs_alone(gate):
 
 
 def test_other_keys_and_shapes_are_not_joined(gate):
-    batcher, _ = blocked(gate)
+    batcher, _ = blocked_batcher(gate)
     futures = [
         batcher.submit("key", gate, rows(1)),
         batcher.submit("other", gate, rows(2)),
@@ -88,7 +88,7 @@ def test_other_keys_and_shapes_are_not_joined(gate):
 
 def test_bad_request_fails_alone():
     gate = Gate(fails_on=2)
-    batcher, _ = blocked(gate)
+    batcher, _ = blocked_batcher(gate)
     good, bad, also_good = (batcher.submit("key", gate, rows(n)) for n in (1, 2, 3))
     gate.open.set()
     assert good.result(30)["y"].tolist() == [10]
@@ -100,7 +100,7 @@ def test_bad_request_fails_alone():
 
 def test_model_that_mixes_rows_runs_requests_one_by_one():
     gate = Gate()
-    batcher, _ = blocked(gate)
+    batcher, _ = blocked_batcher(gate)
 
     def mean(inputs, seconds):
         return {"y": inputs["x"].mean(keepdims=True)}
@@ -112,23 +112,23 @@ def test_model_that_mixes_rows_runs_requests_one_by_one():
 
 
 def test_cancelled_request_is_not_computed(gate):
-    batcher, _ = blocked(gate)
-    gone, stays = (batcher.submit("key", gate, rows(n)) for n in (1, 2))
-    assert gone.cancel()
+    batcher, _ = blocked_batcher(gate)
+    cancelled, kept = (batcher.submit("key", gate, rows(n)) for n in (1, 2))
+    assert cancelled.cancel()
     gate.open.set()
-    assert stays.result(30)["y"].tolist() == [20]
+    assert kept.result(30)["y"].tolist() == [20]
     assert gate.batches == [[0], [2]]
     batcher.close()
 
 
 def test_cancelled_request_frees_its_place(gate):
-    batcher, _ = blocked(gate, max_batch_size=2, max_enqueued_batches=1)
+    batcher, _ = blocked_batcher(gate, max_batch_size=2, max_enqueued_batches=1)
     for _ in range(10):
         assert batcher.submit("key", gate, rows(1, 2)).cancel()
         assert batcher.submit(None, gate, rows(1, 2)).cancel()
-    stays = batcher.submit("key", gate, rows(3, 4))
+    kept = batcher.submit("key", gate, rows(3, 4))
     gate.open.set()
-    assert stays.result(30)["y"].tolist() == [30, 40]
+    assert kept.result(30)["y"].tolist() == [30, 40]
     assert gate.batches == [[0], [3, 4]]
     batcher.close()
 
@@ -147,7 +147,7 @@ def test_only_joinable_requests_wait_for_more():
 
 
 def test_too_many_waiting_rows_are_rejected(gate):
-    batcher, first = blocked(gate, max_batch_size=2, max_enqueued_batches=2)
+    batcher, first = blocked_batcher(gate, max_batch_size=2, max_enqueued_batches=2)
     waiting = [batcher.submit("key", gate, rows(n)) for n in range(1, 5)]
     with pytest.raises(ServingError, match="Too many requests") as raised:
         batcher.submit("key", gate, rows(5))
@@ -169,8 +169,8 @@ def test_full_batch_does_not_wait_for_timeout():
     batcher.close()
 
 
-def test_close_answers_waiting_requests(gate):
-    batcher, first = blocked(gate, batch_timeout_micros=0)
+def test_close_completes_waiting_requests(gate):
+    batcher, first = blocked_batcher(gate, batch_timeout_micros=0)
     waiting = batcher.submit("key", gate, rows(1))
     closing = threading.Thread(target=batcher.close)
     closing.start()

@@ -1,4 +1,4 @@
-"""TensorProtos are read as by TensorFlow and written as by TensorFlow Serving."""
+"""TensorProtos are read like TensorFlow and written like TensorFlow Serving."""
 
 import sys
 
@@ -73,10 +73,10 @@ def test_responses_use_typed_fields_and_round_trip(dtype):
         parts = 2 if dtype.startswith("complex") else 1
         assert len(getattr(tensor, field)) == np.size(array) * parts
         assert not tensor.tensor_content
-        for found in (read(tensor), parsed(tensor)):
-            assert found.dtype == array.dtype
-            assert found.shape == array.shape
-            assert found.tobytes() == array.tobytes()
+        for result in (read(tensor), parsed(tensor)):
+            assert result.dtype == array.dtype
+            assert result.shape == array.shape
+            assert result.tobytes() == array.tobytes()
 
 
 def test_strings_keep_every_byte():
@@ -86,10 +86,10 @@ def test_strings_keep_every_byte():
         tensor = TensorProto()
         write_tensor(tensor, array)
         assert list(tensor.string_val) == STRINGS[: array.size]
-        for found in (read(tensor), read(packed(tensor))):
-            assert found.dtype == object
-            assert found.shape == shape
-            assert found.ravel().tolist() == STRINGS[: array.size]
+        for result in (read(tensor), read(packed(tensor))):
+            assert result.dtype == object
+            assert result.shape == shape
+            assert result.ravel().tolist() == STRINGS[: array.size]
 
 
 def packed(tensor):
@@ -125,29 +125,29 @@ def packed(tensor):
     ],
     ids=lambda tensor: str(tensor).replace("\n", " ")[:60],
 )
-def test_omitted_values_are_filled_in_as_by_tensorflow(tensor):
-    found, expected = read(tensor), parsed(tensor)
+def test_omitted_values_are_filled_in_like_in_tensorflow(tensor):
+    result, expected = read(tensor), parsed(tensor)
     if (
-        found.dtype.names
+        result.dtype.names
     ):  # A quantized number, which only TensorFlow tells from others.
-        found = found.view(expected.dtype)
-    assert found.dtype == expected.dtype
-    assert found.tolist() == expected.tolist()
+        result = result.view(expected.dtype)
+    assert result.dtype == expected.dtype
+    assert result.tolist() == expected.tolist()
 
 
-VAST = [2**62] * 120_000
+HUGE = [2**62] * 120_000
 
 
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        (proto("float32", VAST), "at most 64 dimensions. Received: 120,000"),
-        (proto("string", VAST[:65]), "at most 64 dimensions"),
-        (proto("float32", VAST[:60]), "more than the maximum of"),
+        (proto("float32", HUGE), "at most 64 dimensions. Received: 120,000"),
+        (proto("string", HUGE[:65]), "at most 64 dimensions"),
+        (proto("float32", HUGE[:60]), "more than the maximum of"),
         (proto("string", [2**62]), "more than the maximum of"),
         (proto("int8", [2**20 + 1]), "more than the maximum of"),
         (proto("string", [1000], string_val=[b"a" * 2000]), "more than"),
-        (proto("float32", [*VAST[:3], 0]), "is not a valid float32 tensor"),
+        (proto("float32", [*HUGE[:3], 0]), "is not a valid float32 tensor"),
         (proto("float32", [3, -1]), r"fully defined shape. Received: \[3, -1\]"),
         (proto("float32", [-(2**63)] * 50), "fully defined shape.* and 40 more"),
         (proto("float32", [2], tensor_content=b"12345"), "5 bytes for 2 values"),

@@ -57,11 +57,13 @@ def signature_inputs(names):
 
 def check_hypotheses(lines, expected):
     """Compares n-best lists in JSON with the recorded ones."""
-    for line, wanted in zip(lines, expected, strict=True):
-        found = json.loads(line)
-        assert found["source"] == wanted["source"]
-        assert found["status"] == wanted["status"]
-        for ours, theirs in zip(found["hypotheses"], wanted["hypotheses"], strict=True):
+    for line, recorded in zip(lines, expected, strict=True):
+        entry = json.loads(line)
+        assert entry["source"] == recorded["source"]
+        assert entry["status"] == recorded["status"]
+        for ours, theirs in zip(
+            entry["hypotheses"], recorded["hypotheses"], strict=True
+        ):
             assert ours["text"] == theirs["text"]
             assert ours["score"] == pytest.approx(theirs["score"], RELATIVE)
 
@@ -82,11 +84,14 @@ def test_training_resumes_from_old_checkpoint_on_old_data(old):
     )
     events = [json.loads(line) for line in run.stderr.splitlines()]
     steps = [event for event in events if event["event"] == "step"]
-    wanted = EXPECTED["resumed"]["steps"]
-    assert [event["step"] for event in steps] == [event["step"] for event in wanted]
-    for event, theirs in zip(steps, wanted, strict=True):
+    recorded = EXPECTED["resumed"]["steps"]
+    assert [event["step"] for event in steps] == [event["step"] for event in recorded]
+    for event, theirs in zip(steps, recorded, strict=True):
         for name in ("epoch", "loss", "perplexity", "learning_rate"):
-            assert event[name] == pytest.approx(theirs[name], RELATIVE), (name, event)
+            assert event[name] == pytest.approx(theirs[name], RELATIVE), (
+                name,
+                event,
+            )
     (dev,) = (event for event in events if event["event"] == "dev")
     for name in ("loss", "nll", "accuracy"):
         assert dev[name] == pytest.approx(EXPECTED["resumed"]["dev"][name], RELATIVE)
