@@ -2,6 +2,7 @@
 
 t2t-export --model_dir=DIR --export_dir=BASE
 t2t-export --model_dir=DIR --export_dir=DIR --format=ctranslate2
+t2t-export --model_dir=DIR --export_dir=DIR --format=hf
 
 A SavedModel is a new numbered version directory in BASE. It translates strings, and is
 checked against t2t-translate before it becomes visible to a server. The other formats
@@ -38,10 +39,28 @@ class _Format(NamedTuple):
 
 def _write_ctranslate2(model_dir: "ModelDir") -> None:
     """Fills a directory for CTranslate2, following the flags."""
-    from t2t_keras.decoding.options import SearchOptions
     from t2t_keras.interop.ctranslate2_export import export_ctranslate2
 
-    size = export_ctranslate2(
+    _fill(export_ctranslate2, model_dir)
+
+
+def _write_hugging_face(model_dir: "ModelDir") -> None:
+    """Fills a directory for Hugging Face's transformers, following the flags."""
+    from t2t_keras.interop.hf_export import export_hugging_face
+
+    _fill(export_hugging_face, model_dir)
+
+
+def _fill(export: Callable[..., int], model_dir: "ModelDir") -> None:
+    """Fills a directory and reports the size of the weights.
+
+    Args:
+        export: Function with the arguments of `export_ctranslate2`.
+        model_dir: The model directory.
+    """
+    from t2t_keras.decoding.options import SearchOptions
+
+    size = export(
         model_dir,
         FLAGS.export_dir,
         _checkpoint(),
@@ -74,6 +93,7 @@ _FORMATS = {
         saved_model_export.write_saved_model, ("float32", "bfloat16", "float16")
     ),
     "ctranslate2": _Format(_write_ctranslate2, ("float32", "float16", "int16", "int8")),
+    "hf": _Format(_write_hugging_face, ("float32", "bfloat16", "float16")),
 }
 _WEIGHTS_DTYPES = dict.fromkeys(d for f in _FORMATS.values() for d in f.weights_dtypes)
 
@@ -81,8 +101,8 @@ flags.DEFINE_enum(
     "format",
     "saved_model",
     [*_FORMATS],
-    "Format of the export: saved_model for TensorFlow Serving and t2t-serve, or "
-    "ctranslate2.",
+    "Format of the export: saved_model for TensorFlow Serving and t2t-serve, "
+    "ctranslate2, or hf for Hugging Face's transformers.",
 )
 flags.DEFINE_string(
     "export_dir",
@@ -101,9 +121,9 @@ flags.DEFINE_enum(
     "float32",
     [*_WEIGHTS_DTYPES],
     "Storage format of the weights. bfloat16, float16 and int16 halve the size, int8 "
-    "divides it by 4. A SavedModel (float32, bfloat16 or float16) computes in float32 "
-    "regardless, and the difference in BLEU is printed. ctranslate2 has all but "
-    "bfloat16.",
+    "divides it by 4. saved_model and hf have float32, bfloat16 and float16, "
+    "ctranslate2 has all but bfloat16. A SavedModel computes in float32 regardless, "
+    "and the difference in BLEU is printed.",
 )
 
 

@@ -65,10 +65,11 @@ def write_card(version_dir: Path, card: dict[str, Any]) -> None:
     extra.mkdir(exist_ok=True)
     text = json.dumps(card, indent=2, ensure_ascii=False)
     (extra / "model_card.json").write_text(f"{text}\n", encoding="utf-8")
-    (extra / "model_card.md").write_text(_markdown(card), encoding="utf-8")
+    (extra / "model_card.md").write_text(markdown(card), encoding="utf-8")
 
 
-def _markdown(card: dict[str, Any]) -> str:
+def markdown(card: dict[str, Any]) -> str:
+    """Returns a model card as Markdown."""
     data = card["data"]
     lines = [
         f"# {card['name']}",

@@ -2,7 +2,8 @@
 
 A directory contains config.json, generation_config.json, model.safetensors or
 pytorch_model.bin, source.spm, target.spm, vocab.json, target_vocab.json for separate
-vocabularies, and tokenizer_config.json.
+vocabularies, and tokenizer_config.json. `t2t-export` writes pre-norm models in the same
+format, as Pegasus models.
 """
 
 import math
@@ -28,6 +29,11 @@ from t2t_keras.json_file import read_object
 
 _SHARED = "transformer/embedding"
 _OUTPUT = "transformer/output_projection"
+_MAX_BIAS = 100
+"""Larger biases of the logits of padding and start are masks."""
+
+_NORM = {"gamma": "weight", "beta": "bias"}
+"""The weights of a layer normalization."""
 
 
 def matches(path: Path) -> bool:
@@ -62,6 +68,11 @@ def read(path: Path) -> ImportedModel:
             block = _layer(f"model.{side}.layers.{layer}", config, tensors, side)
             prefix = f"transformer/{side}/layer_{layer}"
             arrays |= {f"{prefix}/{name}": array for name, array in block.items()}
+        if config.pre_norm:
+            for name, part in _NORM.items():
+                arrays[f"transformer/{side}/final_norm/{name}"] = tensors.take(
+                    f"model.{side}.layer_norm.{part}", config.d_model
+                )
     # Sinusoids are computed here. A shared matrix may be stored beside its copies.
     tensors.check_all_taken(but=("embed_positions.weight", "model.shared.weight"))
     sizes = vocabularies.sizes()
@@ -112,6 +123,7 @@ def _config(path: Path, settings: Mapping[str, Any], size: int) -> TransformerCo
             activation=ACTIVATIONS[settings["activation_function"]],
             attention_bias=True,
             position="sinusoidal_concat",
+            pre_norm=settings["model_type"] == "pegasus",
             norm_epsilon=1e-5,
         )
     except UserError as error:
@@ -154,8 +166,9 @@ def _embeddings(
         arrays[f"{_OUTPUT}/kernel"] = target.rows(output)
     if "final_logits_bias" in tensors:
         bias = tensors.take("final_logits_bias", 1, len(decoder))
+        bias = target.rows(bias[0])
         # The logits of padding and start are never used, and may be -inf in the file.
-        bias = np.concatenate([np.zeros(2, np.float32), target.rows(bias[0])[2:]])
+        bias[:2] = np.where(np.abs(bias[:2]) < _MAX_BIAS, bias[:2], 0)
         if bias.any():
             arrays[f"{_OUTPUT}/bias"] = bias
     return arrays
@@ -178,7 +191,7 @@ def _layer(
             )
 
     def norm(ours: str, theirs: str) -> None:
-        for name, part in (("gamma", "weight"), ("beta", "bias")):
+        for name, part in _NORM.items():
             arrays[f"{ours}_residual/norm/{name}"] = tensors.take(
                 f"{prefix}.{theirs}.{part}", d_model
             )

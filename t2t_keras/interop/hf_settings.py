@@ -1,4 +1,7 @@
-"""Reads the configuration of a Hugging Face Marian model and checks its values."""
+"""Reads the configuration of a Hugging Face model and checks its values.
+
+Marian models, and the Pegasus models that `t2t-export` makes of pre-norm models.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -20,14 +23,11 @@ ACTIVATIONS = {
 """Activations of this project by their names there."""
 
 _REQUIRED: dict[str, tuple[Any, ...]] = {
-    "model_type": ("marian",),
-    "architectures": (["MarianMTModel"],),
+    "model_type": ("marian", "pegasus"),
     "is_encoder_decoder": (True,),
     "is_decoder": (False,),
     "static_position_embeddings": (True,),
-    "normalize_before": (False,),
     "normalize_embedding": (False,),
-    "add_final_layer_norm": (False,),
     "do_blenderbot_90_layernorm": (False,),
     "force_bos_token_to_be_generated": (False,),
     "tie_encoder_decoder": (False,),
@@ -35,6 +35,19 @@ _REQUIRED: dict[str, tuple[Any, ...]] = {
     "chunk_size_feed_forward": (0,),
 }
 """The values of architecture switches that this project has layers for."""
+
+_REQUIRED_OF_TYPE: dict[str, dict[str, tuple[Any, ...]]] = {
+    model_type: {
+        "architectures": ([name],),
+        "normalize_before": (is_pre_norm,),
+        "add_final_layer_norm": (is_pre_norm,),
+    }
+    for model_type, name, is_pre_norm in (
+        ("marian", "MarianMTModel", False),
+        ("pegasus", "PegasusForConditionalGeneration", True),
+    )
+}
+"""Further values by model_type."""
 
 _IRRELEVANT = {
     # Initialization, training, and heads for other tasks.
@@ -71,6 +84,9 @@ _DEFAULTS = {
 }
 """Defaults of `MarianConfig`, for values that config.json may omit."""
 
+_PEGASUS_DEFAULTS = {"eos_token_id": 1, "pad_token_id": 0, "decoder_start_token_id": 0}
+"""The defaults of `PegasusConfig` that differ."""
+
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Returns the content of config.json with defaults, after checking its values."""
@@ -78,7 +94,8 @@ def read_settings(path: Path) -> dict[str, Any]:
     found = read_object(origin)
     # Older versions wrote all values, with null for unused ones.
     found = {name: value for name, value in found.items() if value is not None}
-    for name, values in _REQUIRED.items():
+    required = {**_REQUIRED, **_REQUIRED_OF_TYPE.get(str(found.get("model_type")), {})}
+    for name, values in required.items():
         if found.get(name, values[0]) not in values or (
             name == "model_type" and name not in found
         ):
@@ -86,7 +103,7 @@ def read_settings(path: Path) -> dict[str, Any]:
                 f"{origin}: {name}={found.get(name)!r} is not supported. It must be "
                 f"{' or '.join(map(repr, values))}."
             )
-    known = {*_REQUIRED, *_IRRELEVANT, *_SIZES, *_SWITCHES, *_DEFAULTS}
+    known = {*required, *_IRRELEVANT, *_SIZES, *_SWITCHES, *_DEFAULTS}
     known |= hf_generation.NAMES
     for name, value in found.items():
         if name not in known and not name.startswith("_"):
@@ -114,4 +131,5 @@ def read_settings(path: Path) -> dict[str, Any]:
             f"{origin}: activation_function={activation!r} is not supported. It must "
             f"be one of {', '.join(ACTIVATIONS)}."
         )
-    return {**_DEFAULTS, **found}
+    is_pegasus = found["model_type"] == "pegasus"
+    return {**_DEFAULTS, **(_PEGASUS_DEFAULTS if is_pegasus else {}), **found}

@@ -6,8 +6,12 @@ from typing import Any, NamedTuple
 
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.errors import UserError
+from t2t_keras.interop.hf_tokenizer import own_vocabulary
 from t2t_keras.interop.sentencepiece_vocab import VocabularyOrder, read_tokenizer
 from t2t_keras.json_file import read_object
+from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+_TOKENIZER = "MarianTokenizer"
 
 
 class Vocabularies(NamedTuple):
@@ -51,12 +55,27 @@ def read_vocabularies(
     """
     tokenizer_path = path / "tokenizer_config.json"
     tokenizer = read_object(tokenizer_path) if tokenizer_path.is_file() else {}
+    kind = tokenizer.get("tokenizer_class", _TOKENIZER)
+    if kind != _TOKENIZER:
+        raise UserError(
+            f"{tokenizer_path}: tokenizer_class={kind!r} is not supported. It must be "
+            f"{_TOKENIZER!r}."
+        )
     is_separate = tokenizer.get("separate_vocabs", False)
     names = ["vocab.json", "target_vocab.json"] if is_separate else ["vocab.json"]
     pieces = [
         _read_pieces(path / name, size)
         for name, size in zip(names, sizes, strict=False)
     ]
+    start_id = ids["decoder_start_token_id"]
+    exported = [own_vocabulary(each, start_id) for each in pieces]
+    if exported[0] and exported[-1]:
+        source, target = (
+            VocabularyOrder(each, [*range(len(each))])
+            for each in (exported[0], exported[-1])
+        )
+        special = {"pad": PAD_ID, "start": BOS_ID, "eos": EOS_ID, "unk": UNK_ID}
+        return Vocabularies(source if is_separate else target, target, special)
     tokens = {
         name: _id_of(path, names[-1], pieces[-1], tokenizer.get(f"{name}_token", text))
         for name, text in (("eos", "</s>"), ("unk", "<unk>"))
@@ -94,20 +113,20 @@ def _read_pieces(path: Path, size: int) -> list[str]:
 
     Args:
         path: The file, a JSON object with the id of each token.
-        size: Number of rows of the embeddings. Rows without a token get a name.
+        size: Number of rows of the embeddings. Rows between tokens get a name; rows
+            after the last token are not used.
     """
     found = read_object(path)
-    pieces = [f"<unused {number}>" for number in range(size)]
     for piece, number in found.items():
         if type(number) is not int or not 0 <= number < size:
             raise UserError(
                 f"{path}: the id of {piece!r} must be an integer from 0 to {size - 1}. "
                 f"Received: {number!r}"
             )
-        pieces[number] = piece
     if len({*found.values()}) < len(found):
         raise UserError(f"{path} is damaged: two tokens have the same id.")
-    return pieces
+    names = {number: piece for piece, number in found.items()}
+    return [names.get(number, f"<unused {number}>") for number in range(max(names) + 1)]
 
 
 def _id_of(path: Path, name: str, pieces: list[str], token: Any) -> int:

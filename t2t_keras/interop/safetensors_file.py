@@ -1,4 +1,4 @@
-"""Reads safetensors files.
+"""Reads and writes safetensors files.
 
 The format is a header length (8 bytes, little-endian), a JSON header with dtype, shape
 and position of each tensor, and the tensors. Reading it takes no package, covers
@@ -7,6 +7,7 @@ bfloat16, which NumPy lacks, and checks all sizes before memory is allocated.
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,33 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     return {
         name: _tensor(path, data, name, *entry) for name, entry in described.items()
     }
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes tensors to a file.
+
+    Args:
+        path: The file.
+        tensors: The tensors by name, in one of the dtypes that `read_safetensors`
+            reads.
+    """
+    names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+    # The metadata is what transformers looks for.
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.nbytes
+        header[name] = {
+            "dtype": names[tensor.dtype],
+            "shape": tensor.shape,
+            "data_offsets": [start, end],
+        }
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)  # Aligns the tensors.
+    with path.open("wb") as file:
+        file.write(len(encoded).to_bytes(8, "little") + encoded)
+        for tensor in tensors.values():
+            file.write(np.ascontiguousarray(tensor).tobytes())
 
 
 def _tensor(
