@@ -80,7 +80,9 @@ def text_sizes(description: str | None) -> argparse.Namespace:
     parser = sizes(description)
     parser.add_argument("--task", choices=["train", "read"], default="train")
     parser.add_argument("--source", choices=["text", "records"], default="text")
-    parser.add_argument("--batch_tokens", type=int, default=2048, help="tokens a side")
+    parser.add_argument(
+        "--batch_tokens", type=int, default=2048, help="tokens per side"
+    )
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=0, help="reader threads; 0: any")
     parser.add_argument("--warmup", type=int, default=2, help="untimed steps")
@@ -114,7 +116,7 @@ def report(**figures: Any) -> None:
 def report_training(
     step: Callable[[], float], sizes: argparse.Namespace, **more: Any
 ) -> None:
-    """Runs training steps and reports the tokens a second of the median step.
+    """Runs training steps and reports the tokens per second of the median step.
 
     Args:
         step: Runs one step, waits for its end and returns the loss.
@@ -147,7 +149,7 @@ def report_training(
 def report_decoding(
     decode: Callable[[], list[list[int]]], sizes: argparse.Namespace, **more: Any
 ) -> None:
-    """Decodes all sentences and reports the sentences a second.
+    """Decodes all sentences and reports the sentences per second.
 
     Args:
         decode: Decodes all sentences and returns the output ids.
@@ -189,7 +191,7 @@ Step = Callable[[], tuple[float, float]]
 def report_text(
     open_steps: Callable[[], Step], sizes: argparse.Namespace, **more: Any
 ) -> None:
-    """Processes batches and reports useful tokens a second and the share of padding.
+    """Processes batches and reports useful tokens per second and the share of padding.
 
     The time of reading includes opening the text. Otherwise, batches that a pipeline
     buffers in the meantime would take no time.

@@ -27,7 +27,7 @@ def draw(
     for panel, (name, (work, runs)) in zip(panels, found.items(), strict=True):
         panel.spines[["top", "right"]].set_visible(False)
         if isinstance(work, Workload):
-            title = f"{name}: {work.unit} a second"
+            title = f"{name}: {work.unit} per second"
             names = [c.name for c in work.contestants if c.name in runs]
             _bars(panel, {name: median(runs[name]) for name in names})
         elif _is_of_numbers(work):

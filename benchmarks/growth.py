@@ -86,7 +86,7 @@ _SERVING = ["serve_t2t_keras.py"]
 
 GROWTHS: dict[str, Growth] = {
     "growth, sentence length": Growth(
-        f"tokens per sentence, {_TOKENS:,} tokens a side per batch",
+        f"tokens per sentence, {_TOKENS:,} tokens per side per batch",
         {
             length: [f"--length={length}", f"--batch={_TOKENS // length}"]
             for length in (16, 64, 256, 1024)
@@ -96,7 +96,7 @@ GROWTHS: dict[str, Growth] = {
         lambda length: training_flops(BASE, length, length, _TOKENS / length),
     ),
     "growth, batch": Growth(
-        "sentences per batch, 32 tokens a side",
+        "sentences per batch, 32 tokens per side",
         {batch: [f"--batch={batch}"] for batch in (8, 32, 128)},
         _TRAINERS,
         _STEP,
@@ -134,7 +134,7 @@ GROWTHS: dict[str, Growth] = {
             Contestant(f"{OURS}, text", OURS, READING),
             Contestant("OpenNMT-tf, text", "opennmt-tf", READING_OPENNMT_TF),
         ],
-        [Figure("rate", "useful tokens a second")],
+        [Figure("rate", "useful tokens per second")],
         needs_text=True,
     ),
     "start-up": Growth(
@@ -159,7 +159,7 @@ GROWTHS: dict[str, Growth] = {
             }.items()
         ],
         [
-            Figure("rate", "requests a second", 1),
+            Figure("rate", "requests per second", 1),
             Figure("p50_ms", "p50, ms"),
             Figure("p99_ms", "p99, ms"),
             _MEMORY,

@@ -13,7 +13,7 @@ Runs = dict[str, list[dict[str, Any]]]
 
 MACHINE = "machine"
 
-_RATES = {"rate": "a second", "processor_rate": "a second of processor time"}
+_RATES = {"rate": "per second", "processor_rate": "per second of CPU time"}
 """Processor time is the time used by the threads of the process, including spinning.
 
 It remains meaningful for runs from which the host took time. Programs that measure a
@@ -37,9 +37,9 @@ def rate_table(title: str, workload: Workload, runs: Runs) -> str:
     rates = [key for key in _RATES if any(key in r[0] for r in runs.values())]
     titles = [""]
     for key in rates:
-        titles += [f"{workload.unit} {_RATES[key]}", f"{ours} is faster"]
+        titles += [f"{workload.unit} {_RATES[key]}", f"speed-up of {ours}"]
     titles += ["peak memory", *(_MORE[key] for key in more)]
-    titles += ["of the limit"] * bool(limit)
+    titles += ["share of the limit"] * bool(limit)
     rows = []
     for name in (ours, *rivals):
         if name not in runs:
@@ -115,7 +115,7 @@ def growth_table(title: str, growth: Growth, runs: Runs) -> str:
             cells.append(f"{growth.flops(value) / median(runs[MACHINE]):.2f}")
         rows.append(cells)
     if growth.flops:
-        titles += [f"{growth.contestants[0].name} is faster", "the limit, s"]
+        titles += [f"speed-up of {growth.contestants[0].name}", "limit, s"]
     return "\n".join([f"### {title}", "", *_table(titles, rows), "", *_stolen(runs)])
 
 

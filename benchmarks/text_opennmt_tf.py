@@ -1,4 +1,4 @@
-"""OpenNMT-tf on real text: useful tokens a second of reading or training.
+"""OpenNMT-tf on real text: useful tokens per second of reading or training.
 
 The text is tokenized whenever it is read.
 """

@@ -1,4 +1,4 @@
-"""t2t_keras on real text: useful tokens a second of reading or training.
+"""t2t_keras on real text: useful tokens per second of reading or training.
 
 --source=text tokenizes text whenever it is read, --source=records reads the records of
 t2t-prepare. --task=train runs training steps, --task=read only reads batches.

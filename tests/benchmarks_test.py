@@ -271,7 +271,7 @@ def test_growth_has_a_row_for_each_value(monkeypatch):
     # The ratios by round are 103 / 103, 4 / 3 and 4 / 3.
     limited = work._replace(flops=lambda length: length)
     table = tables.growth_table("work", limited, found)
-    assert "| b, MB | a is faster | the limit, s |" in table
+    assert "| b, MB | speed-up of a | limit, s |" in table
     assert "| 1,024 | 3.0 | 3,000 | 4.0 | 3,000 | 1.33 x | 128.00 |" in table
     del found["b, 1024"]
     table = tables.growth_table("work", limited, found)

@@ -56,8 +56,8 @@ def _example(value: Any) -> example_pb2.Example:
             feature = example.features.feature[name]
         except ValueError:  # A lone surrogate, which JSON can hold.
             raise invalid(f"Feature name {name[:100]!r} is not valid text.") from None
-        for each in values:
-            _add(name, feature, each)
+        for item in values:
+            _add(name, feature, item)
     return example
 
 

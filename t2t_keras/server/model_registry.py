@@ -122,14 +122,14 @@ class Registry:
         Returns:
             Whether everything has ended. If not, an operation cannot be interrupted.
         """
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         self._is_stopping = True
         self._has_changed.set()
         self._thread.join(seconds)
         if self._thread.is_alive():
             return False
         self._set.unload_all()
-        return self._set.join(until)
+        return self._set.join(deadline)
 
     def reload(
         self, config: ModelServerConfig, is_trusted: bool = False
@@ -176,7 +176,9 @@ class Registry:
                 next_look = time.monotonic() + wait
             self._set.update(look_for_versions)
             self._pending = [
-                each for each in self._pending if not self._complete_if_loaded(each)
+                change
+                for change in self._pending
+                if not self._complete_if_loaded(change)
             ]
             wait = min(next_look - time.monotonic(), _RETRY_SECONDS)
             self._has_changed.wait(max(wait, 0))

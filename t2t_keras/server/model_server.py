@@ -96,7 +96,7 @@ async def serve(
     finally:
         # After an error, too: a gRPC server that is not stopped before the event loop
         # is closed prints a traceback.
-        until = loop.time() + grace
+        shutdown_deadline = loop.time() + grace
         stopped.cancel()
         if watching:
             watching.cancel()
@@ -108,7 +108,9 @@ async def serve(
             http.should_exit = True
             ends.append(serving)
         await asyncio.gather(*ends)
-        seconds = min(max(until - loop.time(), _MIN_END_SECONDS), _MAX_END_SECONDS)
+        seconds = min(
+            max(shutdown_deadline - loop.time(), _MIN_END_SECONDS), _MAX_END_SECONDS
+        )
         have_ended = await asyncio.to_thread(registry.stop, seconds)
         # Closing waits for running batches; a daemon thread does not delay the exit.
         closing = threading.Thread(target=batcher.close, daemon=True)

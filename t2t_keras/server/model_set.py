@@ -118,16 +118,16 @@ class ModelSet:
         """Unloads all models and cancels all loading."""
         self.apply({})
 
-    def join(self, until: float) -> bool:
+    def join(self, deadline: float) -> bool:
         """Waits until the models that `unload_all` has unloaded are closed.
 
         Args:
-            until: Time limit, on the clock of `time.monotonic`.
+            deadline: Time limit, on the clock of `time.monotonic`.
 
         Returns:
             Whether all are closed.
         """
-        return all([model.join(until) for model in self._ending])
+        return all([model.join(deadline) for model in self._ending])
 
     def current_models(self, models: Mapping[str, ModelConfig]) -> list[VersionedModel]:
         """Returns the models of a configuration if it is still the current one.

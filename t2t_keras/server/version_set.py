@@ -80,12 +80,12 @@ class VersionedModel:
         if policy.HasField("specific"):
             requested = sorted(set(policy.specific.versions))
             missing = [number for number in requested if number not in existing]
-            found = {n: existing[n] for n in requested if n in existing}
+            available = {n: existing[n] for n in requested if n in existing}
             problem = (
                 f"{base} has the versions {list(existing)}, but not {missing}, which "
                 "model_version_policy requests."
             )
-            return found, problem if missing else ""
+            return available, problem if missing else ""
         number = policy.latest.num_versions or 1
         return {n: existing[n] for n in list(existing)[-number:]}, ""
 
@@ -97,22 +97,22 @@ class VersionedModel:
         """
         self._forget()
         for number, path in self._requested.items():
-            known = self._versions.get(number)
-            if known and known.may_retry():
-                known.retry()
-            elif known is None or (known.state == Status.END and not known.error):
-                known = self._versions[number] = Version(
+            current = self._versions.get(number)
+            if current and current.may_retry():
+                current.retry()
+            elif current is None or (current.state == Status.END and not current.error):
+                current = self._versions[number] = Version(
                     number, path, self._enable_batching, self._changed
                 )
             else:
                 continue
-            self._report(f"{self._title(known)} is being loaded ...")
-            self._start(self._load, known)
-        old = [v for n, v in self._versions.items() if n not in self._requested]
-        for version in old:
+            self._report(f"{self._title(current)} is being loaded ...")
+            self._start(self._load, current)
+        outdated = [v for n, v in self._versions.items() if n not in self._requested]
+        for version in outdated:
             version.cancel()
         if self.has_requested():
-            for version in old:
+            for version in outdated:
                 if version.is_available:
                     self._report(f"{self._title(version)} is being unloaded ...")
                     version.unload()
@@ -182,18 +182,18 @@ class VersionedModel:
             version.state == Status.END for version in self._versions.values()
         )
 
-    def join(self, until: float) -> bool:
+    def join(self, deadline: float) -> bool:
         """Waits until all versions have ended. Call it after `unload`.
 
         Args:
-            until: Time limit, on the clock of `time.monotonic`.
+            deadline: Time limit, on the clock of `time.monotonic`.
 
         Returns:
             Whether all have ended.
         """
         self.has_ended()
         for thread in self._threads.values():
-            thread.join(max(until - time.monotonic(), 0))
+            thread.join(max(deadline - time.monotonic(), 0))
         return self.has_ended()
 
     def is_loading(self) -> bool:

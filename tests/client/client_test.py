@@ -235,43 +235,54 @@ def certificates(tmp_path_factory):
 
 
 def test_tls_trusts_given_authority_only(connect, certificates):
-    own, other = certificates
+    server_dir, other_dir = certificates
     model = Model(token="s3cret")
-    client = connect(model, own, token="s3cret", ca_file=str(own / "cert.pem"))
+    client = connect(
+        model, server_dir, token="s3cret", ca_file=str(server_dir / "cert.pem")
+    )
     assert client.translate(["a"])[0][0].text == "A"
     for options in (
-        {"ca_file": str(other / "cert.pem")},
+        {"ca_file": str(other_dir / "cert.pem")},
         {"tls": True},
         {"tls": False},
     ):
-        wrong = connect(model, own, token="s3cret", retries=1, **options)
+        wrong = connect(model, server_dir, token="s3cret", retries=1, **options)
         error = error_of(lambda wrong=wrong: wrong.translate(["a"]))
         assert error.code == "UNAVAILABLE"
     assert len(model.requests) == 1
 
 
 def test_untrusted_certificate_is_reported_and_not_retried(connect, certificates):
-    own, other = certificates
-    ca_file = str(other / "cert.pem")
+    server_dir, other_dir = certificates
+    ca_file = str(other_dir / "cert.pem")
     # A retry would hang the test.
-    client = connect(Model(), own, ca_file=ca_file, backoff=1e6, timeout=1e9)
+    client = connect(Model(), server_dir, ca_file=ca_file, backoff=1e6, timeout=1e9)
     error = error_of(lambda: client.translate(["a"]))
     assert error.code == "UNAVAILABLE"
     assert "The server's certificate is not trusted" in str(error)
 
 
 def test_client_certificate_is_presented(connect, certificates):
-    own, other = certificates
-    options = {"ca_file": str(own / "cert.pem"), "client_ca": other / "cert.pem"}
-    pair = {"certificate_file": other / "cert.pem", "key_file": other / "key.pem"}
+    server_dir, other_dir = certificates
+    options = {
+        "ca_file": str(server_dir / "cert.pem"),
+        "client_ca": other_dir / "cert.pem",
+    }
+    pair = {
+        "certificate_file": other_dir / "cert.pem",
+        "key_file": other_dir / "key.pem",
+    }
     model = Model()
-    client = connect(model, own, **options, **pair)
+    client = connect(model, server_dir, **options, **pair)
     assert client.translate(["a"])[0][0].text == "A"
     for wrong in (
         {},
-        {"certificate_file": own / "cert.pem", "key_file": own / "key.pem"},
+        {
+            "certificate_file": server_dir / "cert.pem",
+            "key_file": server_dir / "key.pem",
+        },
     ):
-        client = connect(model, own, retries=0, **options, **wrong)
+        client = connect(model, server_dir, retries=0, **options, **wrong)
         error = error_of(lambda client=client: client.translate(["a"]))
         assert error.code == "UNAVAILABLE"
         assert "refused" not in str(error)
@@ -279,9 +290,9 @@ def test_client_certificate_is_presented(connect, certificates):
 
 
 def test_unusable_client_certificate_is_rejected(protocol, certificates):
-    own, other = certificates
-    certificate, key = own / "cert.pem", own / "key.pem"
-    encrypted = own / "encrypted.pem"
+    server_dir, other_dir = certificates
+    certificate, key = server_dir / "cert.pem", server_dir / "key.pem"
+    encrypted = server_dir / "encrypted.pem"
     subprocess.run(
         [
             *("openssl", "rsa", "-aes128", "-passout", "pass:secret"),
@@ -292,7 +303,7 @@ def test_unusable_client_certificate_is_rejected(protocol, certificates):
     )
     for files, message in (
         ((certificate, None), "must be given together"),
-        ((certificate, other / "key.pem"), "cannot be used"),
+        ((certificate, other_dir / "key.pem"), "cannot be used"),
         ((certificate, "/no/file"), "cannot be used"),
         ((certificate, encrypted), "the key is encrypted"),
     ):
@@ -343,17 +354,17 @@ def test_requests_are_full_if_waiting_is_allowed(connect):
 
 
 def test_endless_source_is_not_read_too_far_ahead(connect):
-    taken = 0
+    yielded = 0
 
     def source():
         for number in itertools.count():
             # Read ahead: content of `windows`, and 4 for each of 2 concurrent requests.
-            assert number < 8 * (taken + 1) + 8 * (4 * 2 + 2 + 4)
+            assert number < 8 * (yielded + 1) + 8 * (4 * 2 + 2 + 4)
             yield str(number)
 
     stream = connect(Model()).stream(source(), 8, 2, wait=True)
     for group, _ in itertools.islice(stream, 50):
-        taken += 1
+        yielded += 1
         assert len(group) == 8
     stream.close()
 

@@ -115,10 +115,10 @@ def uninterrupted(work):
     found = {}
     for kind in KILLS:
         found[kind] = {}
-        ended, stderr = run(
+        succeeded, stderr = run(
             command_line(kind, work, work / f"{kind}_whole"), found[kind]
         )
-        assert ended, stderr
+        assert succeeded, stderr
         assert len(found[kind]) == STEPS
     return found
 
@@ -131,11 +131,11 @@ def test_resume_after_kill_matches_uninterrupted_run(work, uninterrupted, kind, 
     while kills < KILLS[kind]:
         # A killed run resumes from its last checkpoint and repeats some steps.
         after = rng.randint(1, max(2, STEPS // KILLS[kind]))
-        ended, _ = run(command_line(kind, work, model), losses, after, rng)
-        assert not ended, "It ended before it was killed."
+        succeeded, _ = run(command_line(kind, work, model), losses, after, rng)
+        assert not succeeded, "It ended before it was killed."
         kills += 1
-    ended, stderr = run(command_line(kind, work, model), losses)
-    assert ended, stderr
+    succeeded, stderr = run(command_line(kind, work, model), losses)
+    assert succeeded, stderr
     assert losses == uninterrupted[kind]
     same_weights(model, work / f"{kind}_whole")
     assert not [p.name for p in model.rglob(".*")], "Half-written files are left."
@@ -162,10 +162,10 @@ def test_resume_after_damaged_checkpoint_matches_uninterrupted_run(
             content[rng.randrange(len(content) // 4, len(content) // 2)] ^= 0xFF
             path.write_bytes(content)
         else:
-            kept = len(content) // 3 if damage == "truncate" else 0
-            path.write_bytes(content[:kept])
-    ended, stderr = run(line, losses)
-    assert ended, stderr
+            remaining = len(content) // 3 if damage == "truncate" else 0
+            path.write_bytes(content[:remaining])
+    succeeded, stderr = run(line, losses)
+    assert succeeded, stderr
     if damage in ("truncate", "empty"):
         assert "is damaged" in stderr
     assert losses == uninterrupted["one"]
@@ -188,8 +188,8 @@ def mounted(directory, options):
 def test_full_disk_is_reported_and_keeps_checkpoints(work, tmp_path):
     with mounted(tmp_path / "small", "size=600k") as disk:
         model = disk / "model"
-        ended, stderr = run(command_line("one", work, model), {})
-        assert not ended
+        succeeded, stderr = run(command_line("one", work, model), {})
+        assert not succeeded
         assert "No space left on device" in stderr
         assert not list(model.rglob(".*.npz.*"))
         # Earlier checkpoints are intact.
@@ -199,15 +199,15 @@ def test_full_disk_is_reported_and_keeps_checkpoints(work, tmp_path):
                 assert len([arrays[n] for n in arrays.files]) > 10
         assert steps
     with mounted(tmp_path / "tiny", "size=100k") as disk:
-        ended, stderr = run(command_line("one", work, disk / "model"), {})
-        assert not ended
+        succeeded, stderr = run(command_line("one", work, disk / "model"), {})
+        assert not succeeded
         assert "A checkpoint takes" in stderr or "No space left" in stderr
 
 
 def test_read_only_directory_is_reported_before_training(work, tmp_path):
     with mounted(tmp_path / "locked", "ro") as disk:
-        ended, stderr = run(command_line("one", work, disk / "model"), {})
-        assert not ended
+        succeeded, stderr = run(command_line("one", work, disk / "model"), {})
+        assert not succeeded
         assert "cannot be written to" in stderr
         assert '"event": "step"' not in stderr
 

@@ -86,7 +86,7 @@ class Load:
         latencies: Latency of each request in seconds.
         rows: Number of translated sentences.
         wrong: Failed requests and unexpected results.
-        versions: Versions that answered.
+        versions: Versions that handled requests.
     """
 
     def __init__(self, server, expected):
@@ -130,10 +130,10 @@ class Load:
 
 def expected_of(server, sentences):
     client = GrpcClient(server)
-    answers = (client.translate([sentence]) for sentence in sentences)
+    responses = (client.translate([sentence]) for sentence in sentences)
     return {
         sentence: (texts[0], float(scores[0]))
-        for sentence, (texts, scores, _) in zip(sentences, answers, strict=True)
+        for sentence, (texts, scores, _) in zip(sentences, responses, strict=True)
     }
 
 
@@ -168,21 +168,21 @@ def test_version_change_under_load_loses_and_mixes_up_no_response(sentences, tmp
 
 async def single_rows(port, sentences, seconds):
     """Returns the sentences per second of clients that send one sentence at a time."""
-    answered = 0
+    completed = 0
     end = time.perf_counter() + seconds
 
     async def ask(seed):
-        nonlocal answered
+        nonlocal completed
         rng = random.Random(seed)
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
             while time.perf_counter() < end:
                 text = [rng.choice(sentences)]
                 await stub.Predict(served.predict_request("demo", text=text))
-                answered += 1
+                completed += 1
 
     await asyncio.gather(*map(ask, range(CLIENTS)))
-    return answered / seconds
+    return completed / seconds
 
 
 def test_batching_at_least_doubles_throughput(sentences, tmp_path):

@@ -88,21 +88,21 @@ def test_translate_skips_invalid_lines_and_continues(work, tmp_path):
 def test_score_writes_one_line_per_pair(work):
     model = f"--model_dir={work}/model"
     files = [f"--input={work}/source", f"--translations={work}/target"]
-    done = command.stage("score", model, *files, status=2)
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    process = command.stage("score", model, *files, status=2)
+    rows = [line.split("\t") for line in process.stdout.splitlines()]
     assert rows[1] == rows[4] == ["", "", "invalid_utf8"]
     assert rows[2] == ["", "", "empty"]
     for total, each in (rows[0], rows[3]):
         assert float(total) == pytest.approx(sum(map(float, each.split())), abs=1e-2)
-    assert f"error: {work}/source:2: invalid UTF-8: not scored.\n" in done.stderr
-    assert f"error: {work}/target:5: invalid UTF-8: not scored.\n" in done.stderr
+    assert f"error: {work}/source:2: invalid UTF-8: not scored.\n" in process.stderr
+    assert f"error: {work}/target:5: invalid UTF-8: not scored.\n" in process.stderr
 
 
 def test_evaluate_continues_after_invalid_lines(work):
     files = [f"--source={work}/source", f"--reference={work}/target"]
-    done = command.stage("evaluate", f"--model_dir={work}/model", *files, status=2)
-    assert f"error: {work}/source:2: invalid UTF-8: not translated." in done.stderr
-    assert f"error: {work}/target:5: invalid UTF-8: scored with" in done.stderr
+    process = command.stage("evaluate", f"--model_dir={work}/model", *files, status=2)
+    assert f"error: {work}/source:2: invalid UTF-8: not translated." in process.stderr
+    assert f"error: {work}/target:5: invalid UTF-8: scored with" in process.stderr
     written = (work / "model" / "hypotheses.file.source.txt").read_text().split("\n")
     assert len(written) == 6
     assert written[1] == ""
@@ -112,35 +112,35 @@ def test_evaluate_continues_after_invalid_lines(work):
         "perplexity": {"ok": 2, "empty": 1, "invalid_utf8": 2},
     }
     files = [f"--hypothesis={work}/source", f"--reference={work}/target"]
-    done = command.stage("evaluate", *files, f"--baseline={work}/target", status=2)
-    assert f"error: {work}/source:2: invalid UTF-8: scored with" in done.stderr
-    assert "bleu" in done.stdout
+    process = command.stage("evaluate", *files, f"--baseline={work}/target", status=2)
+    assert f"error: {work}/source:2: invalid UTF-8: scored with" in process.stderr
+    assert "bleu" in process.stdout
 
 
 def test_every_stage_cuts_and_reports_long_lines(work):
     model = f"--model_dir={work}/model"
     files = [f"--input={work}/long", f"--translations={work}/long"]
-    done = command.stage("score", model, *files)
-    first, second, _ = (line.split("\t") for line in done.stdout.splitlines())
+    process = command.stage("score", model, *files)
+    first, second, _ = (line.split("\t") for line in process.stdout.splitlines())
     assert (len(first[1].split()), first[2]) == (1024, "too_long")
     assert len(second) == 2
     cut = "1 line was longer than 1,024 tokens: cut and "
-    assert cut + "scored.\n" in done.stderr
+    assert cut + "scored.\n" in process.stderr
     files = [f"--source={work}/long", f"--reference={work}/long"]
-    done = command.stage("evaluate", model, *files, "--max_output_tokens=9")
-    assert cut + "translated.\n" in done.stderr
-    assert cut + "counted in the perplexity.\n" in done.stderr
+    process = command.stage("evaluate", model, *files, "--max_output_tokens=9")
+    assert cut + "translated.\n" in process.stderr
+    assert cut + "counted in the perplexity.\n" in process.stderr
     record = json.loads((work / "model" / "scores.file.long.json").read_text())
     assert record["statuses"]["perplexity"] == {"ok": 2, "too_long": 1}
     assert 1024 < record["perplexity"]["tokens"] < 1100
     # Only the words of the scored part.
     assert record["perplexity"]["words"] < 1100
     prefixed = [f"--input={work}/prefixed", "--with_prefix", "--beam_size=1"]
-    done = command.stage("translate", model, *prefixed, "--output_format=json")
-    entries = [json.loads(line) for line in done.stdout.splitlines()]
+    process = command.stage("translate", model, *prefixed, "--output_format=json")
+    entries = [json.loads(line) for line in process.stdout.splitlines()]
     assert [entry["status"] for entry in entries] == ["too_long", "ok"]
     assert len(entries[0]["hypotheses"][0]["tokens"]) in (1024, 1025)
-    assert cut + "translated.\n" in done.stderr
+    assert cut + "translated.\n" in process.stderr
 
 
 def test_broken_model_still_writes_one_line_per_input(work):
@@ -152,9 +152,9 @@ def test_broken_model_still_writes_one_line_per_input(work):
         (["--print_scores"], "\t\n\t\n\t\n"),
         (["--sample", "--beam_size=1"], "\n\n\n"),
     ):
-        done = command.stage("translate", *model, *flags, status=1)
-        assert done.stdout == output
-        assert done.stderr == message
+        process = command.stage("translate", *model, *flags, status=1)
+        assert process.stdout == output
+        assert process.stderr == message
     shown = command.stage("translate", *model, "--output_format=json", status=1).stdout
     entries = [json.loads(line) for line in shown.splitlines()]
     assert [entry["status"] for entry in entries] == [
@@ -163,29 +163,29 @@ def test_broken_model_still_writes_one_line_per_input(work):
     assert [one["score"] for entry in entries for one in entry["hypotheses"]] == (
         [None] * 3
     )
-    done = command.stage("score", *model, f"--translations={work}/whole", status=1)
-    assert done.stdout == "\t\tmodel_error\n\t\tempty\n\t\tmodel_error\n"
-    assert f"{BROKEN}Not scored: lines 1, 3.\n" in done.stderr
+    process = command.stage("score", *model, f"--translations={work}/whole", status=1)
+    assert process.stdout == "\t\tmodel_error\n\t\tempty\n\t\tmodel_error\n"
+    assert f"{BROKEN}Not scored: lines 1, 3.\n" in process.stderr
 
 
 def test_broken_model_is_evaluated_but_not_exported(work, tmp_path):
     model = f"--model_dir={work}/broken"
     files = [f"--source={work}/whole", f"--reference={work}/whole"]
-    done = command.stage("evaluate", model, *files, status=1)
-    assert done.stderr.count("The model is broken") == 1
-    assert "perplexity: no reference was scored" in done.stdout
+    process = command.stage("evaluate", model, *files, status=1)
+    assert process.stderr.count("The model is broken") == 1
+    assert "perplexity: no reference was scored" in process.stdout
     written = (work / "broken" / "hypotheses.file.whole.txt").read_text()
     assert written == "\n\n\n"
     record = (work / "broken" / "scores.file.whole.json").read_text()
     assert "NaN" not in record
     assert json.loads(record)["perplexity"]["per_token"] is None
-    done = command.stage("export", model, f"--export_dir={tmp_path}/base", status=1)
-    assert "the model is broken and was not exported" in done.stderr
+    process = command.stage("export", model, f"--export_dir={tmp_path}/base", status=1)
+    assert "the model is broken and was not exported" in process.stderr
     assert not list(tmp_path.iterdir())
     visualize_flags = [f"--output_dir={tmp_path}/drawn", "--source_text=red"]
     for flags in ([], ["--target_text=RED"]):
-        done = command.stage("visualize", model, *visualize_flags, *flags, status=1)
-        assert "The model is broken" in done.stderr
+        process = command.stage("visualize", model, *visualize_flags, *flags, status=1)
+        assert "The model is broken" in process.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -195,21 +195,24 @@ def test_visualize_rejects_invalid_utf8(work, tmp_path):
         ["--source_text=\udcff"],
         ["--source_text=a", "--target_text=\udcff"],
     ):
-        done = command.stage("visualize", *model, *flags, status=2)
+        process = command.stage("visualize", *model, *flags, status=2)
         assert (
-            f"error: {flags[-1].partition('=')[0]} is not valid UTF-8.\n" == done.stderr
+            f"error: {flags[-1].partition('=')[0]} is not valid UTF-8.\n"
+            == process.stderr
         )
     assert not list(tmp_path.iterdir())
 
 
 def test_conflicting_length_limits_are_reported(work):
     model = f"--model_dir={work}/model"
-    refused = command.stage("translate", model, "--min_length=1100", status=2)
-    assert "min_length must be at most" in refused.stderr
+    rejected = command.stage("translate", model, "--min_length=1100", status=2)
+    assert "min_length must be at most" in rejected.stderr
     arguments = ["--min_length=70", "--beam_size=1", "--output_format=json"]
-    done = command.stage("translate", model, *arguments, stdin=b"red\n")
-    assert "--min_length=70 takes precedence over --max_extra_length=50" in done.stderr
-    assert len(json.loads(done.stdout)["hypotheses"][0]["tokens"]) >= 70
+    process = command.stage("translate", model, *arguments, stdin=b"red\n")
+    assert (
+        "--min_length=70 takes precedence over --max_extra_length=50" in process.stderr
+    )
+    assert len(json.loads(process.stdout)["hypotheses"][0]["tokens"]) >= 70
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ LAYER_ROWS = {
 
 
 def test_tables_show_measured_times_beside_the_papers_complexities(tmp_path):
-    shown = command.stage(
+    output = command.stage(
         "complexity",
         f"--output_dir={tmp_path}/new/out",
         *["--lengths=8,16", "--sizes=8,16", "--window=4", "--repeats=1"],
@@ -28,7 +28,7 @@ def test_tables_show_measured_times_beside_the_papers_complexities(tmp_path):
     assert (record["window"], record["kernel"], record["repeats"]) == (4, 3, 1)
     measured = record["measurements"]
     assert len(measured) == 2 * 2 * len(LAYERS)
-    head, *tables = shown.stdout.strip().split("\n\n")
+    head, *tables = output.stdout.strip().split("\n\n")
     assert head == "r = 4, k = 3"
     assert len(tables) == 2
     for d, table in zip((8, 16), tables, strict=True):

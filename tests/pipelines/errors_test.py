@@ -27,9 +27,9 @@ def run_stage(work, *arguments):
 
 
 def test_user_error_is_one_line_and_exits_with_2():
-    done = run_stage('raise UserError("--d_model must be at least 1. Received: 0")')
-    assert done.returncode == 2
-    assert done.stderr == "error: --d_model must be at least 1. Received: 0\n"
+    process = run_stage('raise UserError("--d_model must be at least 1. Received: 0")')
+    assert process.returncode == 2
+    assert process.stderr == "error: --d_model must be at least 1. Received: 0\n"
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_user_error_is_one_line_and_exits_with_2():
     ],
 )
 def test_bug_exits_with_1_and_shows_its_type_and_how_to_get_a_traceback(work, message):
-    done = run_stage(work)
-    first, second = done.stderr.splitlines()
-    assert done.returncode == 1
+    process = run_stage(work)
+    first, second = process.stderr.splitlines()
+    assert process.returncode == 1
     assert first.startswith(f"error: {message}")
     assert second.startswith("Run with --verbosity=1 for a traceback")
     traced = run_stage(work, "--verbosity=1")
@@ -58,8 +58,8 @@ def test_bug_exits_with_1_and_shows_its_type_and_how_to_get_a_traceback(work, me
 def test_damaged_config_is_a_user_error_that_names_the_file(content, tmp_path):
     config = tmp_path / "config.json"
     config.write_bytes(content)
-    done = command.stage("translate", f"--model_dir={tmp_path}", status=2)
-    (line,) = done.stderr.splitlines()
+    process = command.stage("translate", f"--model_dir={tmp_path}", status=2)
+    (line,) = process.stderr.splitlines()
     assert line.startswith(f"error: {config} is damaged: ")
 
 

@@ -50,8 +50,8 @@ def test_missing_package_is_named_with_the_command_that_installs_it(
     stage, flags, purpose, missing, extra, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    done = command.stage(stage, *flags, status=2, extras=[])
-    assert done.stderr == (
+    process = command.stage(stage, *flags, status=2, extras=[])
+    assert process.stderr == (
         f"error: {purpose} needs packages that are not installed ({missing}). "
         f"Install them: pip install 't2t_keras[{extra}]'\n"
     )

@@ -55,14 +55,16 @@ def work(tmp_path_factory):
 def test_sentences_of_gold_trees_are_parsed_scored_and_saved(work):
     target = (work / "data" / "dev.target.txt").read_text().splitlines()
     assert target[1] == "(S (NP XX XX )NP (VP XX )VP XX )S"
-    done = command.stage("parse", f"--model_dir={work}/model", f"--trees={work}/trees")
-    assert done.stdout == (
+    process = command.stage(
+        "parse", f"--model_dir={work}/model", f"--trees={work}/trees"
+    )
+    assert process.stdout == (
         "F1 100.00  precision 100.00  recall 100.00  exact 100.00  "
         "(labelled brackets, COLLINS.prm, 5 sentences)\n"
     )
-    assert "repaired" not in done.stderr
+    assert "repaired" not in process.stderr
     parsed = work / "model" / "parsed.trees.trees"
-    assert f"Wrote the trees: {parsed}" in done.stderr
+    assert f"Wrote the trees: {parsed}" in process.stderr
     # With the gold tags, by which evalb recognizes punctuation.
     first = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (NNP Tom))) (. .)))\n"
     assert parsed.read_text().startswith(first)
@@ -89,45 +91,45 @@ def test_each_input_line_has_an_output_line(work):
     shown = command.stage(
         "parse", f"--model_dir={work}/model", stdin="\n".join(lines).encode() + b"\n"
     ).stdout
-    printed = shown.split("\n")
-    assert printed.pop() == ""
-    assert printed[0] == ("(TOP (S (NP (XX the) (XX dog)) (VP (XX slept)) (XX .)))")
+    output = shown.split("\n")
+    assert output.pop() == ""
+    assert output[0] == ("(TOP (S (NP (XX the) (XX dog)) (VP (XX slept)) (XX .)))")
     (work / "printed").write_text(shown)
     trees = iter(read_trees(work / "printed"))
-    for line, words in zip(printed, expected, strict=True):
+    for line, words in zip(output, expected, strict=True):
         assert (" ".join(next(trees).words()) if line else "") == words
 
 
 def test_line_that_cannot_be_parsed_is_empty_and_reported(work):
     lines = b"the dog slept .\nthe d\xffog slept .\nTom slept .\n"
-    done = command.stage("parse", f"--model_dir={work}/model", stdin=lines, status=2)
-    assert [bool(line) for line in done.stdout.split("\n")] == [
+    process = command.stage("parse", f"--model_dir={work}/model", stdin=lines, status=2)
+    assert [bool(line) for line in process.stdout.split("\n")] == [
         True,
         False,
         True,
         False,
     ]
-    assert done.stderr.endswith("standard input:2: invalid UTF-8: not parsed.\n")
+    assert process.stderr.endswith("standard input:2: invalid UTF-8: not parsed.\n")
     shutil.copytree(work / "model", work / "broken")
     path = work / "broken" / "checkpoints" / "weights-00000300.npz"
     arrays = dict(np.load(path))
     next(array for array in arrays.values() if array.ndim > 1)[7, 3] = np.nan
     np.savez(path, **arrays)
     model = f"--model_dir={work}/broken"
-    done = command.stage("parse", model, stdin=b"Tom slept .\n\n", status=1)
-    assert done.stdout == "\n\n"
-    assert "The model is broken" in done.stderr
-    done = command.stage("parse", model, f"--trees={work}/dev.mrg", status=1)
+    process = command.stage("parse", model, stdin=b"Tom slept .\n\n", status=1)
+    assert process.stdout == "\n\n"
+    assert "The model is broken" in process.stderr
+    process = command.stage("parse", model, f"--trees={work}/dev.mrg", status=1)
     # A flat tree takes the place of each.
-    assert "exact 0.00" in done.stdout
-    found = list(read_trees(work / "broken" / "parsed.dev.trees"))
-    assert len(found) == 5
+    assert "exact 0.00" in process.stdout
+    parsed = list(read_trees(work / "broken" / "parsed.dev.trees"))
+    assert len(parsed) == 5
 
 
 def test_truncated_output_is_repaired_to_a_tree(work):
     source, output = work / "source.txt", work / "output.gz"
     source.write_text("the cat saw Tom .\nI saw a dog at home !\n")
-    done = command.stage(
+    process = command.stage(
         "parse",
         f"--model_dir={work}/model",
         f"--input={source}",
@@ -135,10 +137,10 @@ def test_truncated_output_is_repaired_to_a_tree(work):
         "--max_extra_length=1",
         "--beam_size=2",
     )
-    assert done.stdout == ""
-    assert "2 trees were malformed and had to be repaired." in done.stderr
-    found = [" ".join(tree.words()) for tree in read_trees(output)]
-    assert found == source.read_text().splitlines()
+    assert process.stdout == ""
+    assert "2 trees were malformed and had to be repaired." in process.stderr
+    parsed = [" ".join(tree.words()) for tree in read_trees(output)]
+    assert parsed == source.read_text().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -183,11 +185,11 @@ def test_user_errors_are_named(work, arguments, message):
         config["data"]["corpus"] = "text"
         path.write_text(json.dumps(config))
     before = sorted((work / "model").iterdir())
-    refused = command.stage(
+    rejected = command.stage(
         "parse", *(argument.format(work) for argument in arguments), status=2
     )
-    assert message.format(work) in refused.stderr
-    assert refused.stdout == ""
+    assert message.format(work) in rejected.stderr
+    assert rejected.stdout == ""
     assert sorted((work / "model").iterdir()) == before
 
 
@@ -204,13 +206,13 @@ def test_user_errors_are_named(work, arguments, message):
 )
 def test_prepare_rejects_invalid_trees_and_writes_nothing(tmp_path, arguments, message):
     (tmp_path / "bad.mrg").write_text("(S (X a))\n(S (X a)))\n")
-    refused = command.stage(
+    rejected = command.stage(
         "prepare",
         f"--data_dir={tmp_path}/data",
         *(argument.format(tmp_path) for argument in arguments),
         status=2,
     )
-    assert message.format(tmp_path) in refused.stderr
+    assert message.format(tmp_path) in rejected.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["bad.mrg"]
 
 

@@ -86,8 +86,8 @@ def test_wmt14_recipe_runs_from_data_to_scores(tmp_path, monkeypatch, lang, sect
         if name == "evaluate":
             (scores,) = (a for a in arguments if a.startswith("--scores="))
             names = scores.removeprefix("--scores=").split(",")
-            printed = [line.split()[0] for line in finished.stdout.splitlines()]
-            assert printed[: len(names)] == names
+            output = [line.split()[0] for line in finished.stdout.splitlines()]
+            assert output[: len(names)] == names
             assert "perplexity" in finished.stdout
     for directory in tmp_path.glob(f"en{lang}_*"):
         config = json.loads((directory / "config.json").read_text())

@@ -85,8 +85,8 @@ def test_read_text_trains_the_same_weights(work):
 
 
 def test_training_rejects_a_directory_with_another_model_or_vocabulary(work):
-    refused = train(work, "model", "--num_layers=2", status=2)
-    assert "num_layers is 1 there and 2 here" in refused.stderr
+    rejected = train(work, "model", "--num_layers=2", status=2)
+    assert "num_layers is 1 there and 2 here" in rejected.stderr
     command.stage(
         "prepare",
         "--corpus=text",
@@ -94,11 +94,11 @@ def test_training_rejects_a_directory_with_another_model_or_vocabulary(work):
         f"--data_dir={work}/other",
         f"--train_source={work}/train.tsv",
     )
-    refused = command.stage(
+    rejected = command.stage(
         "train", f"--data_dir={work}/other", f"--model_dir={work}/model", status=2
     )
-    assert "prepared with another vocabulary" in refused.stderr
-    assert f"--vocabulary_from={work}/model" in refused.stderr
+    assert "prepared with another vocabulary" in rejected.stderr
+    assert f"--vocabulary_from={work}/model" in rejected.stderr
     shutil.rmtree(work / "other")
     command.stage(
         "prepare",
@@ -142,10 +142,10 @@ def translate_interactively(model):
 def test_translate_writes_one_line_per_input_in_order(work):
     lines = ["red one", "", "big old new", "\ufeff\x00tab\there\r", "red one"]
     model = f"--model_dir={work}/model"
-    printed = command.stage(
+    output = command.stage(
         "translate", model, stdin="\n".join(lines).encode() + b"\n"
     ).stdout
-    out = printed.split("\n")
+    out = output.split("\n")
     assert len(out) == 6
     assert out[1] == out[5] == ""
     assert out[0] == out[4]
@@ -218,14 +218,14 @@ def test_prefixes_ensembles_sampling_and_scores(work, tmp_path):
     assert "pairs 3" in scored.stderr
     assert "perplexity" in scored.stderr
     (tmp_path / "b").write_text("RED ONE\n")
-    refused = command.stage(
+    rejected = command.stage(
         "score",
         model,
         f"--input={tmp_path}/a",
         f"--translations={tmp_path}/b",
         status=2,
     )
-    assert f"{tmp_path}/a:2: this line has no counterpart" in refused.stderr
+    assert f"{tmp_path}/a:2: this line has no counterpart" in rejected.stderr
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,14 @@ def test_vocabulary_kinds_and_training_options_run_end_to_end(
     shown = command.stage("translate", model_dir, stdin=b"red one\nblue\n").stdout
     assert len(shown.splitlines()) == 2
     if separate:
-        refused = command.stage(
+        rejected = command.stage(
             "train",
             data_dir,
             f"--model_dir={tmp_path}/none",
             "--share_embeddings",
             status=2,
         )
-        assert "--share_embeddings needs a shared vocabulary" in refused.stderr
+        assert "--share_embeddings needs a shared vocabulary" in rejected.stderr
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_vocabulary_kinds_and_training_options_run_end_to_end(
 def test_invalid_training_flags_create_no_model_directory(
     work, tmp_path, arguments, message
 ):
-    refused = command.stage(
+    rejected = command.stage(
         "train",
         f"--data_dir={work}/data",
         f"--model_dir={tmp_path}/model",
@@ -305,15 +305,15 @@ def test_invalid_training_flags_create_no_model_directory(
         *arguments,
         status=2,
     )
-    assert message in refused.stderr
+    assert message in rejected.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_data_directory_is_rejected_as_model_directory(work):
     before = sorted((work / "data").iterdir())
     data = f"--data_dir={work}/data"
-    refused = command.stage("train", data, f"--model_dir={work}/data", status=2)
-    assert "must not be the data directory" in refused.stderr
+    rejected = command.stage("train", data, f"--model_dir={work}/data", status=2)
+    assert "must not be the data directory" in rejected.stderr
     assert sorted((work / "data").iterdir()) == before
 
 
@@ -324,22 +324,22 @@ def test_training_rejects_text_changed_since_preparation(work, tmp_path):
     command.stage("prepare", "--corpus=text", f"--train_source={source}", *arguments)
     with source.open("a") as file:
         file.write("red\tRED\n")
-    refused = command.stage(
+    rejected = command.stage(
         "train",
         *arguments[:1],
         f"--model_dir={tmp_path}/model",
         "--read_text",
         status=2,
     )
-    assert "has changed: it has {'pairs': 201" in refused.stderr
-    refused = command.stage(
+    assert "has changed: it has {'pairs': 201" in rejected.stderr
+    rejected = command.stage(
         "train",
         *arguments[:1],
         f"--model_dir={tmp_path}/model",
         "--early_stop_patience=1",
         status=2,
     )
-    assert "--early_stop_patience needs a dev split" in refused.stderr
+    assert "--early_stop_patience needs a dev split" in rejected.stderr
 
 
 VISUALIZE = ["--model_dir=m", "--source_text=a"]
@@ -442,9 +442,9 @@ def test_evaluate_reports_errors_before_decoding(work, tmp_path):
         ("--baseline=/no/such", "/no/such"),
         ("--scores=bleu,meteor", "Received: meteor"),
     ):
-        refused = command.stage("evaluate", *dev_flags, flag, status=2)
-        assert message in refused.stderr
-        assert refused.stdout == ""
+        rejected = command.stage("evaluate", *dev_flags, flag, status=2)
+        assert message in rejected.stderr
+        assert rejected.stdout == ""
         assert sorted((tmp_path / "model").iterdir()) == before
     command.stage("evaluate", *dev_flags)
     record = (tmp_path / "model" / "scores.dev.json").read_text()

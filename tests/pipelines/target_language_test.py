@@ -55,8 +55,8 @@ def test_training_scores_checkpoints_with_the_tokenizer_of_the_language(work):
     assert model_dir.config["run"]["bleu_tokenizer"] == "zh"
     # With 13a, a sentence is one token, which a single error makes wrong.
     assert model_dir.checkpoints.metrics(40)["val_bleu"] > 30
-    refused = train(work, "--train_steps=41", "--bleu_tokenizer=char", status=2)
-    assert "--bleu_tokenizer must be auto or zh" in refused.stderr
+    rejected = train(work, "--train_steps=41", "--bleu_tokenizer=char", status=2)
+    assert "--bleu_tokenizer must be auto or zh" in rejected.stderr
 
 
 def test_training_started_with_13a_resumes_with_13a(work):
@@ -112,9 +112,9 @@ def test_evaluate_of_files_uses_target_lang(tmp_path):
     shown = command.stage("evaluate", *files)
     assert shown.stdout.startswith("bleu 0.00")
     assert "this BLEU is meaningless. Set --target_lang" in shown.stderr
-    refused = command.stage("evaluate", *files, "--bleu_tokenizer=14a", status=2)
-    assert "Received: '14a'" in refused.stderr
-    assert refused.stdout == ""
+    rejected = command.stage("evaluate", *files, "--bleu_tokenizer=14a", status=2)
+    assert "Received: '14a'" in rejected.stderr
+    assert rejected.stdout == ""
 
 
 if __name__ == "__main__":

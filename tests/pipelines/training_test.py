@@ -85,8 +85,8 @@ def test_training_saves_on_signal_and_same_command_resumes(work, number, interva
     arguments = [*directories(work, name), *RUN, *ENDLESS]
     arguments += [f"--checkpoint_steps={interval}"]
     process, log = start("train", *arguments)
-    refused = command.stage("train", *arguments, status=2)
-    assert "Another training is running" in refused.stderr
+    rejected = command.stage("train", *arguments, status=2)
+    assert "Another training is running" in rejected.stderr
     process.send_signal(number)
     log = finish(process, log, 75)
     before = losses(events(log))
@@ -215,9 +215,9 @@ def test_init_from_starts_with_the_weights_of_another_run(work):
     (state,) = (work / "first" / "checkpoints").glob("state-*")
     state.unlink()
     line = [*directories(work, "first"), *RUN, "--train_steps=50", *values]
-    refused = command.stage("train", *line, status=2).stderr
-    assert "no state (state-*.npz) that belongs to them" in refused
-    assert f"pass --init_from={work}/first and another --model_dir" in refused
+    rejected = command.stage("train", *line, status=2).stderr
+    assert "no state (state-*.npz) that belongs to them" in rejected
+    assert f"pass --init_from={work}/first and another --model_dir" in rejected
     assert CheckpointStore(work / "first" / "checkpoints").steps() == [40]
     found = train(work, "second", "--train_steps=1", f"--init_from={work}/first")
     assert f"Initialized with the weights of {work}/first." in [

@@ -143,9 +143,9 @@ def test_directory_with_trained_row_rejects_other_flags(work):
     work, _ = work
     before = files(work / "rows")
     changed = [*line(work, "rows"), "--rows=base", "--learning_rate=9", *TRAIN_FLAGS]
-    refused = command.stage("variations", *changed, status=2)
-    assert "learning_rate is 1.2 there and 9.0 here" in refused.stderr
-    assert "For other flags, choose another --output_dir" in refused.stderr
+    rejected = command.stage("variations", *changed, status=2)
+    assert "learning_rate is 1.2 there and 9.0 here" in rejected.stderr
+    assert "For other flags, choose another --output_dir" in rejected.stderr
     after = files(work / "rows")
     # Only the lock file is touched.
     assert {path.name for path in after if after[path] != before.get(path)} <= {"lock"}
@@ -169,12 +169,12 @@ def test_table_excludes_rows_with_other_flags_or_data(work, tmp_path):
     content = json.loads(manifest.read_text())
     content["splits"]["dev"]["pairs"] += 1
     manifest.write_text(json.dumps(content))
-    refused = command.stage("variations", *base, status=2)
-    assert "holds rows trained on other data than" in refused.stderr
+    rejected = command.stage("variations", *base, status=2)
+    assert "holds rows trained on other data than" in rejected.stderr
     del content["splits"]["dev"]
     manifest.write_text(json.dumps(content))
-    refused = command.stage("variations", *base, status=2)
-    assert "has no dev split" in refused.stderr
+    rejected = command.stage("variations", *base, status=2)
+    assert "has no dev split" in rejected.stderr
 
 
 def test_rows_added_by_another_process_are_kept(work, tmp_path):
@@ -207,9 +207,9 @@ def test_invalid_training_flags_leave_nothing(work, tmp_path):
     work, _ = work
     shutil.copytree(work / "data", tmp_path / "data")
     wrong = [*line(tmp_path, "rows"), "--rows=base", "--", "--train_stepz=6"]
-    refused = command.stage("variations", *wrong, status=2)
-    assert "Unknown command line flag 'train_stepz'" in refused.stderr
-    assert refused.stderr.endswith("t2t-variations stopped at row base.\n")
+    rejected = command.stage("variations", *wrong, status=2)
+    assert "Unknown command line flag 'train_stepz'" in rejected.stderr
+    assert rejected.stderr.endswith("t2t-variations stopped at row base.\n")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
@@ -230,8 +230,10 @@ def test_invalid_training_flags_leave_nothing(work, tmp_path):
 def test_invalid_flags_are_rejected_before_anything_is_written(
     tmp_path, arguments, message
 ):
-    refused = command.stage("variations", *line(tmp_path, "rows"), *arguments, status=2)
-    assert message in refused.stderr
+    rejected = command.stage(
+        "variations", *line(tmp_path, "rows"), *arguments, status=2
+    )
+    assert message in rejected.stderr
     assert not list(tmp_path.iterdir())
 
 

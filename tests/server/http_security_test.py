@@ -103,7 +103,7 @@ def test_flags_suggested_by_a_rejection_work(origin):
     headers = {"host": "localhost:8501", "origin": origin}
     _, _, body = send_request(headers)
     suggested = re.findall(r"--(\w+)(?:=([^\s;]+))?", body["error"])
-    tried = []
+    tested = []
     for flag, value in suggested:
         options = {
             "allowed_hosts": {"allowed_hosts": [value]},
@@ -119,9 +119,9 @@ def test_flags_suggested_by_a_rejection_work(origin):
                 200,
                 "*",
             )
-        tried.append(flag)
+        tested.append(flag)
     expected = ["allowed_hosts", "rest_api_enable_cors_support"]
-    assert tried == expected[0 if "//" in origin and "file" not in origin else 1 :]
+    assert tested == expected[0 if "//" in origin and "file" not in origin else 1 :]
 
 
 def test_cors_preflight_succeeds_if_all_sites_are_allowed():

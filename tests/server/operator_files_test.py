@@ -56,9 +56,9 @@ def config(more="", **base_paths):
 
 
 def test_changed_model_config_file_takes_effect_at_run_time(versions, tmp_path):
-    base, other = tmp_path / "base", tmp_path / "other"
+    base, other_dir = tmp_path / "base", tmp_path / "other"
     add_version(versions, base, 1, of=2)
-    add_version(versions, other, 1, of=3)
+    add_version(versions, other_dir, 1, of=3)
     path = write(tmp_path / "models.config", config(m=base))
     log = Log()
     file = ConfigFile(path, log)
@@ -69,10 +69,10 @@ def test_changed_model_config_file_takes_effect_at_run_time(versions, tmp_path):
         log.wait_for("nmae")
         assert factor(registry, "m") == 2
         # The file may name base paths that clients must not.
-        write(path, config(m=base, n=other))
+        write(path, config(m=base, n=other_dir))
         events.wait_for("n: version 1 is available")
         assert (factor(registry, "m"), factor(registry, "n")) == (2, 3)
-        write(path, config(n=other))
+        write(path, config(n=other_dir))
         events.wait_for("m: version 1 is closed")
         assert registry.names == ["n"]
     assert log.count("nmae") == 1
@@ -149,16 +149,22 @@ def quoted(value):
 
 
 def test_ssl_config_errors_do_not_show_the_key(certificates, tmp_path):
-    own, other = certificates
+    certificate_dir, other_dir = certificates
     path = tmp_path / "ssl.config"
     for text, message in (
         ("server_key: SECRET", "line 1, column 13"),
         ('server_key: "SECRET" server_cert: "x"', "cannot be used"),
         ('server_key: "SECRET"', "server_cert and server_key are both required"),
-        (ssl_config(own, client_verify=True), "client_verify requires custom_ca"),
-        (ssl_config(own, server_key=(other / "key.pem").read_text()), "cannot be used"),
         (
-            ssl_config(own, custom_ca="x", client_verify=True),
+            ssl_config(certificate_dir, client_verify=True),
+            "client_verify requires custom_ca",
+        ),
+        (
+            ssl_config(certificate_dir, server_key=(other_dir / "key.pem").read_text()),
+            "cannot be used",
+        ),
+        (
+            ssl_config(certificate_dir, custom_ca="x", client_verify=True),
             "client certificate authority",
         ),
     ):
@@ -166,14 +172,14 @@ def test_ssl_config_errors_do_not_show_the_key(certificates, tmp_path):
         with pytest.raises(ValueError, match=message) as raised:
             read_ssl(path)
         assert "SECRET" not in str(raised.value)
-    assert "PRIVATE" not in repr(read_ssl(write(path, ssl_config(own))))
+    assert "PRIVATE" not in repr(read_ssl(write(path, ssl_config(certificate_dir))))
 
 
 def test_ssl_batching_and_monitoring_configs_take_effect(
     versions, certificates, tmp_path
 ):
-    own, other = certificates
-    authority = (other / "cert.pem").read_text()
+    certificate_dir, other_dir = certificates
+    authority = (other_dir / "cert.pem").read_text()
     arguments = [
         f"--model_base_path={versions}",
         "--enable_batching=true",
@@ -182,13 +188,15 @@ def test_ssl_batching_and_monitoring_configs_take_effect(
         f"--grpc_socket_path={tmp_path / 'socket'}",
     ]
     for flag, text in {
-        "ssl_config_file": ssl_config(own, custom_ca=authority, client_verify=True),
+        "ssl_config_file": ssl_config(
+            certificate_dir, custom_ca=authority, client_verify=True
+        ),
         "monitoring_config_file": 'prometheus_config { enable: true path: "/m" }',
         "batching_parameters_file": "num_batch_threads { value: 1 }",
     }.items():
         arguments.append(f"--{flag}={write(tmp_path / flag, text)}")
-    pair = [(other / f"{name}.pem").read_bytes() for name in ("key", "cert")]
-    root = (own / "cert.pem").read_bytes()
+    pair = [(other_dir / f"{name}.pem").read_bytes() for name in ("key", "cert")]
+    root = (certificate_dir / "cert.pem").read_bytes()
     request = served.predict_request("default", x=[1.0])
     with served.server(*arguments) as running:
         # REST is not encrypted, as in TensorFlow Serving.

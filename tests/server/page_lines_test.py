@@ -136,8 +136,8 @@ def test_expired_token_is_requested_and_translation_continues(page, stub):
     page.focused().send_keys("new\n")
     page.wait_for(".best", *upper(LINES))
     page.wait_idle()
-    asked = [body["text"] for body in stub.bodies("n_best")][1:]
-    assert asked.count(LINES[:8]) == 1
+    requested = [body["text"] for body in stub.bodies("n_best")][1:]
+    assert requested.count(LINES[:8]) == 1
 
 
 def test_retry_of_a_line_keeps_the_other_results(page, stub):

@@ -93,13 +93,13 @@ def test_results_of_cancelled_translation_are_not_shown(page, stub):
     assert stub.responded.acquire(timeout=browser.PATIENCE)
     # If the page used the slow response, it would have read it before this one.
     page.driver.execute_async_script(
-        "fetch('v1/models').then((answer) => answer.json()).then(arguments[0])"
+        "fetch('v1/models').then((response) => response.json()).then(arguments[0])"
     )
     assert page.texts(".best") == ["FAST"]
     assert page.text("#status") == status
     assert not page.find("#busy").is_displayed()
-    asked = [text for inputs in stub.bodies("align") for text in inputs["text"]]
-    assert "slow" not in asked
+    requested = [text for inputs in stub.bodies("align") for text in inputs["text"]]
+    assert "slow" not in requested
 
 
 def test_second_click_does_not_send_again(page, stub):

@@ -39,8 +39,8 @@ def test_pointing_at_a_word_highlights_related_words(page):
     expected = [0.1, 0.7, 0]
     assert page.weights(f"{last} .best .word") == pytest.approx(expected, abs=0.01)
     expected = [0, 0.35]
-    found = page.weights(f"{last} .alternative .word")
-    assert found == pytest.approx(expected, abs=0.01)
+    weights = page.weights(f"{last} .alternative .word")
+    assert weights == pytest.approx(expected, abs=0.01)
     assert page.weights(f"{last} .source .word") == [0, 0, 0]
     assert page.text("#notice") == "little is attended to by kleine 70%, Hallo 10%."
     page.point_at(page.find("h1"))
@@ -64,17 +64,17 @@ def test_only_visible_translations_are_aligned(page, stub):
     lines = [f"{SENTENCE}", *(f"line {number}" for number in range(300))]
     page.open().ready().translate(*lines)
     page.wait(lambda: page.texts("article:first-child .best .word"))
-    asked = [row for body in stub.bodies("align") for row in body["translation"]]
-    assert len(asked) < 100
-    assert "Hallo Welt" not in asked
+    requested = [row for body in stub.bodies("align") for row in body["translation"]]
+    assert len(requested) < 100
+    assert "Hallo Welt" not in requested
     page.find("article:first-child summary").click()
     page.wait_for("article:first-child .alternative .word", "Hallo", "Welt")
     last = "article:last-child"
     assert page.texts(f"{last} .word") == []
     page.run("arguments[0].scrollIntoView()", page.find(last))
     page.wait_for(f"{last} .best .word", "LINE", "299")
-    asked = [row for body in stub.bodies("align") for row in body["translation"]]
-    assert len(asked) == len(set(asked)) < 200
+    requested = [row for body in stub.bodies("align") for row in body["translation"]]
+    assert len(requested) == len(set(requested)) < 200
 
 
 def test_failed_alignment_keeps_translations_and_other_alignments(page, stub):
@@ -105,8 +105,8 @@ def test_words_are_taken_from_the_text(page):
     ]
     page.point_at(page.find("article:first-child .best .word"))
     expected = [0.8, 0.1]
-    found = page.weights("article:first-child .source .word")
-    assert found == pytest.approx(expected, abs=0.01)
+    weights = page.weights("article:first-child .source .word")
+    assert weights == pytest.approx(expected, abs=0.01)
 
 
 def test_words_are_taken_from_tokens_if_they_differ(page, monkeypatch):

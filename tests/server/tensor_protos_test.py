@@ -182,10 +182,10 @@ def test_unknown_rank_is_rejected():
 
 
 def test_total_size_and_number_of_inputs_are_limited():
-    half = proto("int8", [600])
-    assert read(half, 1000).shape == (600,)
+    half_of_limit = proto("int8", [600])
+    assert read(half_of_limit, 1000).shape == (600,)
     with pytest.raises(ServingError, match=r"1,000 bytes. Input b"):
-        to_arrays({"a": half, "b": half}, 1000)
+        to_arrays({"a": half_of_limit, "b": half_of_limit}, 1000)
     many = {str(number): proto("int8", []) for number in range(1001)}
     with pytest.raises(ServingError, match="at most 1,000 inputs"):
         to_arrays(many, 1 << 20)

@@ -62,22 +62,24 @@ def test_short_training_learns_to_reverse(tmp_path):
     source, target = tmp_path / "test.source", tmp_path / "test.target"
     output = tmp_path / "output.gz"
     command.stage("translate", model_dir, f"--input={source}", f"--output={output}")
-    printed = command.stage("translate", model_dir, stdin=source.read_bytes()).stdout
-    hypotheses = printed.splitlines()
+    stdout = command.stage("translate", model_dir, stdin=source.read_bytes()).stdout
+    hypotheses = stdout.splitlines()
     references = target.read_text().splitlines()
     exact = sum(a == b for a, b in zip(hypotheses, references, strict=True))
     assert exact >= 0.99 * len(references), f"{exact} of {len(references)}"
 
     # The file has the same content as standard output, and evaluate agrees on both.
     plain = tmp_path / "hypotheses.txt"
-    plain.write_text(printed)
-    ways = [
+    plain.write_text(stdout)
+    flag_sets = [
         [model_dir, "--split=test"],
         [model_dir, f"--source={source}", f"--reference={target}"],
         [f"--hypothesis={plain}", f"--reference={target}"],
         [f"--hypothesis={output}", f"--reference={target}"],
     ]
-    scores = [command.stage("evaluate", *way).stdout.splitlines() for way in ways]
+    scores = [
+        command.stage("evaluate", *flags).stdout.splitlines() for flags in flag_sets
+    ]
     # BLEU and chrF, plus the perplexity if there is a model.
     assert {tuple(lines[:2]) for lines in scores} == {tuple(scores[0][:2])}
     assert scores[0][0].startswith("bleu ")

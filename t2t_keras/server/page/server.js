@@ -64,15 +64,15 @@ async function askOnce(path, signal, body) {
     throw new ServerError(0, "The server cannot be reached.", error.message);
   }
   signal.throwIfAborted();
-  const answer = parsed(text);
+  const content = parsed(text);
   if (!response.ok) {
     const problem = PROBLEM[response.status] ?? "The server failed.";
-    const detail = answer?.error ?? `HTTP ${response.status} ${response.statusText}`;
+    const detail = content?.error ?? `HTTP ${response.status} ${response.statusText}`;
     const retryAfter = secondsUntil(response.headers.get("Retry-After"));
     throw new ServerError(response.status, problem, detail.trim(), retryAfter);
   }
-  if (answer === null) throw new ServerError(0, "The server's response is not JSON.");
-  return answer;
+  if (content === null) throw new ServerError(0, "The server's response is not JSON.");
+  return content;
 }
 
 /** Parses JSON with NaN (as null) and infinities; null if it is not JSON. */
