@@ -24,7 +24,7 @@ from t2t_keras.special_tokens import UNK_ID
 
 SENTENCES = [*exported.LINES[:7], "", " \t", "dog " * 30, "\ufeffno\ufffd", "a\x00the"]
 
-FRESH = """
+WITHOUT_PROJECT = """
 import json, sys
 import numpy as np
 import tensorflow as tf
@@ -32,17 +32,17 @@ import tensorflow_text
 path, sentences = sys.argv[1], json.loads(sys.argv[2])
 text = np.array([s.encode() for s in sentences] + [b"\\xff\\xfe", b"no\\x80"], object)
 plain = lambda x: x.decode() if isinstance(x, bytes) else x
-to_json = lambda found: {n: list(map(plain, v.tolist())) for n, v in found.items()}
-answers = []
+to_json = lambda outputs: {n: list(map(plain, v.tolist())) for n, v in outputs.items()}
+results = []
 loaded = tf.saved_model.load(path).signatures["serving_default"](text=tf.constant(text))
-answers.append(to_json({name: value.numpy() for name, value in loaded.items()}))
+results.append(to_json({name: value.numpy() for name, value in loaded.items()}))
 with tf.compat.v1.Session(graph=tf.Graph()) as session:
     graph = tf.compat.v1.saved_model.loader.load(session, ["serve"], path)
     signature = graph.signature_def["serving_default"]
     fetches = {name: info.name for name, info in signature.outputs.items()}
-    answers.append(to_json(session.run(fetches, {signature.inputs["text"].name: text})))
+    results.append(to_json(session.run(fetches, {signature.inputs["text"].name: text})))
 assert not any(name.partition(".")[0] == "t2t_keras" for name in sys.modules)
-print(json.dumps(answers))
+print(json.dumps(results))
 """
 
 
@@ -69,7 +69,7 @@ def strings(values):
     return np.array([v if isinstance(v, bytes) else v.encode() for v in values], object)
 
 
-def ask(model, signature, **inputs):
+def run_signature(model, signature, **inputs):
     return model.run(signature, inputs, model.outputs_of(signature, ()))
 
 
@@ -82,20 +82,20 @@ def test_export_matches_translator_in_process_without_this_project(arguments, tm
     exported.export(tmp_path / "1", model, tokenizers)
     expected = exported.translator(model, tokenizers).translate(SENTENCES)
     process = subprocess.run(
-        [sys.executable, "-c", FRESH, tmp_path / "1", json.dumps(SENTENCES)],
+        [sys.executable, "-c", WITHOUT_PROJECT, tmp_path / "1", json.dumps(SENTENCES)],
         capture_output=True,
         check=False,
         cwd=tmp_path,
         text=True,
     )
     assert process.returncode == 0, process.stderr
-    for answer in json.loads(process.stdout):
-        assert answer["translation"][:-2] == [best.text for best, *_ in expected]
-        assert answer["status"][:-2] == [best.status for best, *_ in expected]
+    for outputs in json.loads(process.stdout):
+        assert outputs["translation"][:-2] == [best.text for best, *_ in expected]
+        assert outputs["status"][:-2] == [best.status for best, *_ in expected]
         scores = [best.score or 0.0 for best, *_ in expected]
-        np.testing.assert_allclose(answer["score"][:-2], scores, rtol=1e-5, atol=1e-5)
-        assert answer["status"][-2:] == ["invalid_utf8"] * 2
-        assert answer["translation"][-2:] == ["", ""]
+        np.testing.assert_allclose(outputs["score"][:-2], scores, rtol=1e-5, atol=1e-5)
+        assert outputs["status"][-2:] == ["invalid_utf8"] * 2
+        assert outputs["translation"][-2:] == ["", ""]
     assert len({best.text for best, *_ in expected}) > 4
     assert {best.status for best, *_ in expected} == {"ok", "empty", "too_long"}
 
@@ -104,27 +104,27 @@ def test_documented_saved_model_cli_command_runs(version):
     page = Path(__file__).parents[2] / "docs" / "serving.md"
     text = page.read_text(encoding="utf-8")
     (command,) = re.findall(r"(?m)^(python -c (?:.*\\\n)+.*)$", text)
-    for named, here in (
+    for documented, actual in (
         ("python", sys.executable),
         ("versions/translator/1", str(version)),
     ):
-        assert command.count(named) in (1, 2)
-        command = command.replace(named, here, 1)
-    done = subprocess.run(
+        assert command.count(documented) in (1, 2)
+        command = command.replace(documented, actual, 1)
+    process = subprocess.run(
         ["sh", "-c", command], capture_output=True, check=True, text=True
     )
-    assert "Result for output key translation:" in done.stdout
+    assert "Result for output key translation:" in process.stdout
 
 
 def test_bad_rows_do_not_affect_others(saved_model):
-    alone = ask(saved_model, "serving_default", text=strings(["a dog 7"]))
-    mixed = ask(
+    single = run_signature(saved_model, "serving_default", text=strings(["a dog 7"]))
+    mixed = run_signature(
         saved_model,
         "serving_default",
         text=strings(["", b"\xff", "a dog 7", "dog " * 99, b"\xc3("]),
     )
-    assert mixed["translation"][2] == alone["translation"][0]
-    np.testing.assert_allclose(mixed["score"][2], alone["score"][0], rtol=1e-5)
+    assert mixed["translation"][2] == single["translation"][0]
+    np.testing.assert_allclose(mixed["score"][2], single["score"][0], rtol=1e-5)
     assert mixed["status"].tolist() == [
         b"empty",
         b"invalid_utf8",
@@ -132,18 +132,20 @@ def test_bad_rows_do_not_affect_others(saved_model):
         b"too_long",
         b"invalid_utf8",
     ]
-    nothing = ask(saved_model, "n_best", text=strings(["", b"\xff"]))
-    assert nothing["translations"].tolist() == [[b"", b""]] * 2
-    empty = ask(saved_model, "serving_default", text=np.zeros([0], object))
+    untranslated = run_signature(saved_model, "n_best", text=strings(["", b"\xff"]))
+    assert untranslated["translations"].tolist() == [[b"", b""]] * 2
+    empty = run_signature(saved_model, "serving_default", text=np.zeros([0], object))
     assert empty["translation"].shape == (0,)
 
 
 def test_n_best_is_sorted_and_starts_with_best(toy, saved_model):
-    found = ask(saved_model, "n_best", text=strings(exported.LINES[:6]))
-    assert found["translations"].shape == (6, 2)
-    assert (found["scores"][:, 0] >= found["scores"][:, 1]).all()
-    best = ask(saved_model, "serving_default", text=strings(exported.LINES[:6]))
-    assert found["translations"][:, 0].tolist() == best["translation"].tolist()
+    outputs = run_signature(saved_model, "n_best", text=strings(exported.LINES[:6]))
+    assert outputs["translations"].shape == (6, 2)
+    assert (outputs["scores"][:, 0] >= outputs["scores"][:, 1]).all()
+    best = run_signature(
+        saved_model, "serving_default", text=strings(exported.LINES[:6])
+    )
+    assert outputs["translations"][:, 0].tolist() == best["translation"].tolist()
 
 
 def test_ids_signature_matches_text_signature(toy, saved_model):
@@ -154,41 +156,41 @@ def test_ids_signature_matches_text_signature(toy, saved_model):
     for number, row in enumerate(rows):
         ids[number, : len(row)] = row
     ids[6, 0] = 10**6  # Outside the vocabulary.
-    found = ask(saved_model, "ids", source_ids=ids)
-    by_text = ask(saved_model, "serving_default", text=strings(text))
-    np.testing.assert_allclose(found["score"][:5], by_text["score"], rtol=1e-5)
-    assert found["status"].tolist() == [b"ok"] * 5 + [b"empty", b"invalid_ids"]
+    outputs = run_signature(saved_model, "ids", source_ids=ids)
+    by_text = run_signature(saved_model, "serving_default", text=strings(text))
+    np.testing.assert_allclose(outputs["score"][:5], by_text["score"], rtol=1e-5)
+    assert outputs["status"].tolist() == [b"ok"] * 5 + [b"empty", b"invalid_ids"]
     texts = tokenizers.target.detokenize(
-        tf.RaggedTensor.from_tensor(found["target_ids"], padding=0)
+        tf.RaggedTensor.from_tensor(outputs["target_ids"], padding=0)
     )
     assert texts.numpy()[:5].tolist() == by_text["translation"].tolist()
-    assert not found["target_ids"][5:].any()
+    assert not outputs["target_ids"][5:].any()
 
 
 def test_alignment_matches_translator(toy, saved_model):
     sources, targets = ["a dog 12", "", "no 3"], ["the 7 no", "the", "dog"]
-    found = ask(
+    outputs = run_signature(
         saved_model, "align", text=strings(sources), translation=strings(targets)
     )
     details = exported.translator(*toy).details(sources, targets)
     for row in (0, 2):
-        tokens = [token.decode() for token in found["target_tokens"][row] if token]
+        tokens = [token.decode() for token in outputs["target_tokens"][row] if token]
         assert tokens == details[row].tokens
         np.testing.assert_allclose(
-            found["token_scores"][row, : len(tokens) + 1],
+            outputs["token_scores"][row, : len(tokens) + 1],
             details[row].token_scores,
             rtol=1e-4,
         )
-        assert not found["token_scores"][row, len(tokens) + 1 :].any()
-        target_words, source_words = found["target_words"], found["source_words"]
+        assert not outputs["token_scores"][row, len(tokens) + 1 :].any()
+        target_words, source_words = outputs["target_words"], outputs["source_words"]
         for source_word, target_word in details[row].alignment:
-            word_attention = found["attention"][row][target_words[row] == target_word]
+            word_attention = outputs["attention"][row][target_words[row] == target_word]
             sums = [
                 word_attention[:, source_words[row] == word].sum()
                 for word in range(source_words[row].max() + 1)
             ]
             assert int(np.argmax(sums)) == source_word
-    assert (found["source_words"][1] == -1).all()
+    assert (outputs["source_words"][1] == -1).all()
 
 
 def test_graph_checks_input_rank(version, tmp_path):
@@ -203,8 +205,11 @@ def test_graph_checks_input_rank(version, tmp_path):
     (copy / "saved_model.pb").write_bytes(content.SerializeToString())
     model = SavedModel(copy)
     with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible with"):
-        ask(model, "serving_default", text=np.array([["a", "b"]], object))
-    assert ask(model, "serving_default", text=strings(["no 3"]))["status"][0] == b"ok"
+        run_signature(model, "serving_default", text=np.array([["a", "b"]], object))
+    assert (
+        run_signature(model, "serving_default", text=strings(["no 3"]))["status"][0]
+        == b"ok"
+    )
     model.close()
 
 
@@ -217,7 +222,7 @@ def test_16_bit_weights_halve_the_file_and_keep_the_computation(dtype, toy, tmp_
         sizes[name] = data.stat().st_size
     assert sizes[dtype] < 0.62 * sizes["float32"]  # Both contain the vocabulary.
     model = SavedModel(tmp_path / dtype)
-    stored = ask(model, "serving_default", text=strings(exported.LINES[:8]))
+    outputs = run_signature(model, "serving_default", text=strings(exported.LINES[:8]))
     model.close()
     model, tokenizers = toy
     rounded, _ = exported.toy()
@@ -225,7 +230,7 @@ def test_16_bit_weights_halve_the_file_and_keep_the_computation(dtype, toy, tmp_
         variable.assign(tf.cast(tf.cast(variable.value, dtype), variable.dtype))
     expected = exported.translator(rounded, tokenizers).translate(exported.LINES[:8])
     np.testing.assert_allclose(
-        stored["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
+        outputs["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
     )
 
 
@@ -259,23 +264,23 @@ def test_ensemble_is_exported_as_one_model(toy, tmp_path):
     TranslationServable(models, tokenizers, options).save(tmp_path / "1")
     model = SavedModel(tmp_path / "1")
     lines, translations = exported.LINES[:6], exported.LINES[6:12]
-    found = ask(model, "serving_default", text=strings(lines))
-    given = {"text": strings(lines), "translation": strings(translations)}
-    aligned = ask(model, "align", **given)
+    outputs = run_signature(model, "serving_default", text=strings(lines))
+    pairs = {"text": strings(lines), "translation": strings(translations)}
+    aligned = run_signature(model, "align", **pairs)
     model.close()
     ensemble = Translator(models, tokenizers, options, max_input_tokens=20)
     expected = ensemble.translate(lines)
-    assert found["translation"].tolist() == [
+    assert outputs["translation"].tolist() == [
         best.text.encode() for best, *_ in expected
     ]
     assert not any("\u2047" in best.text for best, *_ in expected)
     np.testing.assert_allclose(
-        found["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
+        outputs["score"], [best.score or 0.0 for best, *_ in expected], rtol=1e-5
     )
     scored = ensemble.score(lines, translations)
     np.testing.assert_allclose(
         aligned["token_scores"].sum(axis=1),
-        [sum(one.details.token_scores) for one in scored],
+        [sum(each.details.token_scores) for each in scored],
         rtol=1e-5,
     )
 
@@ -285,8 +290,12 @@ def test_sampling_depends_on_sentence_alone(toy, tmp_path):
     TranslationServable([toy[0]], toy[1], options).save(tmp_path / "1")
     model = SavedModel(tmp_path / "1")
     lines = exported.LINES[:6]
-    forward = ask(model, "serving_default", text=strings(lines))["translation"]
-    backward = ask(model, "serving_default", text=strings(lines[::-1]))["translation"]
+    forward = run_signature(model, "serving_default", text=strings(lines))[
+        "translation"
+    ]
+    backward = run_signature(model, "serving_default", text=strings(lines[::-1]))[
+        "translation"
+    ]
     model.close()
     assert forward.tolist() == backward[::-1].tolist()
 
