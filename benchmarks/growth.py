@@ -17,7 +17,7 @@ from t2t_keras.analysis.flops import training_flops
 STAGES = (
     *("prepare", "train", "launch", "average", "evaluate", "score", "translate"),
     *("export", "serve", "request", "parse", "visualize", "variations"),
-    *("complexity", "cost"),
+    *("complexity", "cost", "import_model"),
 )
 
 
