@@ -3,9 +3,9 @@
 Runs in the environment of `make test-interop`. Usage: export_oracle.py REQUEST.json. It
 writes REQUEST.npz.
 
-The request has a model "directory", "texts" and "targets", translations of the texts.
-With "saved", the model is first saved by transformers to that directory, and loaded
-again. With "ctranslate2", the model is also converted to that directory.
+The request has a model "directory", "texts", "targets" (translations to score),
+"max_length", searches to "generate" with, and two directories to write: "saved" by
+transformers, and "ctranslate2".
 """
 
 import json
@@ -17,44 +17,48 @@ import numpy as np
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-BATCH = 100
-
 
 def transformers_answers(directory, request):
     """Returns ids and logits of the targets, and translations of the texts."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
     model = AutoModelForSeq2SeqLM.from_pretrained(directory).float().eval()
-    if "saved" in request:
-        tokenizer.save_pretrained(request["saved"])
-        model.save_pretrained(request["saved"])
-        model = AutoModelForSeq2SeqLM.from_pretrained(request["saved"]).eval()
-        # As the model card says.
-        for each in (model.config, model.generation_config):
-            each.decoder_start_token_id = 1
-        tokenizer = AutoTokenizer.from_pretrained(request["saved"])
-    answers, texts = {}, request["texts"]
-    batch = tokenizer(texts[:BATCH], padding=True, return_tensors="pt")
+    answers = translations(tokenizer, model, request)
+    batch = tokenizer(request["texts"], padding=True, return_tensors="pt")
     targets = tokenizer(
-        text_target=request["targets"][:BATCH], padding=True, return_tensors="pt"
+        text_target=request["targets"], padding=True, return_tensors="pt"
     )["input_ids"]
-    with torch.no_grad():
-        start = torch.full_like(targets[:, :1], model.config.decoder_start_token_id)
-        inputs = torch.cat([start, targets], dim=1)
-        logits = model(**batch, decoder_input_ids=inputs).logits
-        answers["source"] = batch["input_ids"].numpy()
-        answers["source_mask"] = batch["attention_mask"].numpy()
-        answers["target"] = inputs.numpy()
-        answers["logits"] = logits.numpy()
-        for name, arguments in request["generate"].items():
-            found = []
-            for start in range(0, len(texts), BATCH):
-                batch = tokenizer(
-                    texts[start : start + BATCH], padding=True, return_tensors="pt"
-                )
-                ids = model.generate(**batch, **arguments)
-                found += tokenizer.batch_decode(ids, skip_special_tokens=True)
-            answers[name] = np.array(found)
+    start = torch.full_like(targets[:, :1], model.config.decoder_start_token_id)
+    inputs = torch.cat([start, targets], dim=1)
+    logits = model(**batch, decoder_input_ids=inputs).logits
+    answers["source"] = batch["input_ids"].numpy()
+    answers["source_mask"] = batch["attention_mask"].numpy()
+    answers["target"] = inputs.numpy()
+    answers["logits"] = logits.numpy()
     return answers
+
+
+def translations(tokenizer, model, request):
+    """Returns the translations by each search."""
+    batch = tokenizer(request["texts"], padding=True, return_tensors="pt")
+    answers = {}
+    for name, arguments in request["generate"].items():
+        ids = model.generate(**batch, **arguments, max_length=request["max_length"])
+        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        answers[name] = np.array(texts)
+    return answers
+
+
+def saved_answers(directory, request):
+    """Returns the translations after transformers has saved and loaded the model."""
+    for kind in (AutoTokenizer, AutoModelForSeq2SeqLM):
+        kind.from_pretrained(directory).save_pretrained(request["saved"])
+    tokenizer = AutoTokenizer.from_pretrained(request["saved"])
+    model = AutoModelForSeq2SeqLM.from_pretrained(request["saved"]).eval()
+    # As the model card says.
+    for each in (model.config, model.generation_config):
+        each.decoder_start_token_id = 1
+    found = translations(tokenizer, model, request)
+    return {f"saved.{name}": texts for name, texts in found.items()}
 
 
 def ctranslate2_answers(directory, request):
@@ -72,7 +76,9 @@ def ctranslate2_answers(directory, request):
         tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
         for text in request["texts"]
     ]
-    found = translator.translate_batch(tokens, beam_size=1, max_batch_size=BATCH)
+    found = translator.translate_batch(
+        tokens, beam_size=1, max_decoding_length=request["max_length"] - 1
+    )
     texts = [
         tokenizer.decode(
             tokenizer.convert_tokens_to_ids(each.hypotheses[0]),
@@ -87,8 +93,9 @@ def main():
     path = Path(sys.argv[1])
     request = json.loads(path.read_text())
     directory = request["directory"]
-    answers = transformers_answers(directory, request)
-    if "ctranslate2" in request:
+    with torch.no_grad():
+        answers = transformers_answers(directory, request)
+        answers |= saved_answers(directory, request)
         answers |= ctranslate2_answers(directory, request)
     np.savez(path.with_suffix(".npz"), **answers)
 

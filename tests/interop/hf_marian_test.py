@@ -455,7 +455,9 @@ def test_a_model_directory_is_not_overwritten(tmp_path):
 
 
 def test_flag_offers_all_formats():
-    values = import_model.FLAGS["format"].parser.enum_values
+    # Another stage has a flag of this name, too.
+    flags = import_model.FLAGS.flags_by_module_dict()[import_model.__name__]
+    (values,) = (f.parser.enum_values for f in flags if f.name == "format")
     assert values == ["auto", *FORMATS]
 
 
