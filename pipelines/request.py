@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_keras.flags import serving, text_files, translation_output
+from t2t_keras.flags import server_access, text_files, translation_output
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.command_line import standard_streams
 from t2t_keras.pipelines.command_line.hypothesis_lines import json_lines, text_lines
@@ -103,7 +103,7 @@ def _client() -> "Client":
         ca_file=FLAGS.tls_ca_file,
         certificate_file=FLAGS.tls_certificate,
         key_file=FLAGS.tls_key,
-        token=serving.read_token(),
+        token=server_access.read_token(),
         n_best=FLAGS.n_best > 1,
     )
 
@@ -113,7 +113,7 @@ def run() -> None:
     stage.run(
         main,
         __name__,
-        [text_files, translation_output, serving],
+        [text_files, translation_output, server_access],
         required=["server"],
         process="client",
     )

@@ -18,7 +18,7 @@ from absl import flags
 
 from t2t_keras import runtime
 from t2t_keras.errors import UserError
-from t2t_keras.flags import serving
+from t2t_keras.flags import server_access
 from t2t_keras.pipelines import stage
 from t2t_keras.pipelines.command_line import ignored_flags, serving_file_flags
 
@@ -200,7 +200,7 @@ def main() -> None:
         tls_key=FLAGS.tls_key,
         tls_client_ca=FLAGS.tls_client_ca,
         grpc_tls=serving_file_flags.grpc_tls(_report),
-        token=serving.read_token(),
+        token=server_access.read_token(),
     )
     metrics = Metrics()
     config, file = serving_file_flags.read_models(_report)
@@ -269,7 +269,7 @@ def run() -> None:
         # Not a flag: t2t-export defines --version with another meaning.
         print(f"t2t-keras: {version('t2t-keras')}\nTensorFlow: {version('tensorflow')}")
         sys.exit()
-    stage.run(main, __name__, [serving, serving_file_flags], process="serving")
+    stage.run(main, __name__, [server_access, serving_file_flags], process="serving")
 
 
 if __name__ == "__main__":

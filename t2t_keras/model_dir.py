@@ -18,7 +18,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
 from t2t_keras.layers.initializers import zero_initialization
 from t2t_keras.layers.linear import frozen_weights
-from t2t_keras.model_files import ModelFiles
+from t2t_keras.model_dir_files import ModelFiles
 from t2t_keras.training.weight_averaging import average_weights
 from t2t_keras.training.weight_files import (
     DamagedCheckpoint,

@@ -259,7 +259,7 @@ MAY_IMPORT = {
     "client": {"client", "decoding"},
     "interop": {
         *("interop", "config", "data", "decoding", "layers", "training", "transformer"),
-        *("export", "model_dir", "model_files"),
+        *("export", "model_dir", "model_dir_files"),
     },
     "evaluation": {"evaluation", "data"},
     "analysis": {"analysis", "config", "data", "layers", "transformer"},

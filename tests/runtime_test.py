@@ -135,7 +135,7 @@ READERS = {
     "t2t_keras/runtime.py",
     "t2t_keras/keras_backend.py",
     "t2t_keras/training/strategy.py",
-    "flags/serving.py",
+    "flags/server_access.py",
 }
 READING = re.compile(r"\benviron\b|\bgetenv\b|set_\w+_parallelism_threads")
 

@@ -13,7 +13,7 @@ from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
 from t2t_keras.layers.initializers import zero_initialization
-from t2t_keras.model_files import CONFIG, FORMAT, IMPORTED_WEIGHTS
+from t2t_keras.model_dir_files import CONFIG, FORMAT, IMPORTED_WEIGHTS
 from t2t_keras.training.weight_files import save_arrays
 from t2t_keras.transformer import Transformer
 

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.http_body import drain_before_error
+from t2t_keras.server.body_drain import drain_before_error
 from t2t_keras.server.http_connections import Connection, Connections, TlsProtocol
 from t2t_keras.server.http_protocol import HttpProtocol
 
