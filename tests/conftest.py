@@ -3,12 +3,18 @@
 import ctypes
 import gc
 import inspect
+import mmap
 import sys
 from pathlib import Path
 
 import pytest
 
 from t2t_keras import runtime
+
+# Growth of the resident memory, in bytes, after which garbage is collected before the
+# next test. One export leaves up to 200 MB, and a module has many.
+_GROWTH = 100 << 20
+_resident_after_collection = 0
 
 # Tests import modules of this folder, such as reference.py, by their bare names.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,11 +41,24 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="module", autouse=True)
 def free_memory_of_earlier_modules():
-    """Frees models and graphs, so that a worker stays below 2 GB.
+    """Frees the models of earlier modules, whose fixtures are torn down."""
+    _free_memory()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Frees memory between the tests of a module too, if it has grown."""
+    if _resident() > _resident_after_collection + _GROWTH:
+        _free_memory()
+
+
+def _free_memory():
+    """Frees models and graphs, which would add up to gigabytes in a worker.
 
     Python's own collections are too rare for that: a graph is a few thousand small
     objects of Python, but megabytes of TensorFlow.
     """
+    global _resident_after_collection
     from tensorflow.python.framework import ops
 
     registered = ops.gradient_registry._registry
@@ -49,6 +68,16 @@ def free_memory_of_earlier_modules():
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
+    _resident_after_collection = _resident()
+
+
+def _resident():
+    """Returns the resident memory of this process in bytes, or 0 if unknown."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except FileNotFoundError:
+        return 0
+    return pages * mmap.PAGESIZE
 
 
 def _is_of_all_reduce(gradient):
