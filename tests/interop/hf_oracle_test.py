@@ -21,6 +21,8 @@ from t2t_keras.model_dir import ModelDir
 pytestmark = pytest.mark.interop
 
 INPUTS = 200
+MAX_TIES = 2
+NOISE_SEEDS = 8
 GENERATION = {"num_beams": 4, "max_length": 50}
 RELU = {"encoder_layers": 2, "decoder_layers": 2, "activation_function": "relu"}
 CASES = {
@@ -104,7 +106,35 @@ def own_ids_of(directory, side):
     return np.array([*range(2, len(vocabulary) + 1), 0])
 
 
-def test_tokens_logits_and_translations_equal_those_of_hugging_face(case):
+def tokens_of(ids, target_ids, pieces):
+    """Returns the tokens of each translation of theirs, without special ones."""
+    rows = target_ids[ids[:, 1:]]
+    return [[pieces[i] for i in row[: np.argmax(np.isin(row, (0, 2)))]] for row in rows]
+
+
+def answers_with_noise(oracle, work, directory, texts, options):
+    """Returns their answers with noise of the size of rounding, for several seeds.
+
+    Beams whose scores differ by less than the rounding error are a tie: which of them
+    Hugging Face keeps depends on the padding of the batch, among other things.
+    """
+    return oracle(
+        "marian_oracle.py",
+        work,
+        {
+            "directory": str(directory),
+            "texts": texts,
+            "generate": {
+                str(seed): {**options, "noise_seed": seed}
+                for seed in range(NOISE_SEEDS)
+            },
+        },
+    )
+
+
+def test_tokens_logits_and_translations_equal_those_of_hugging_face(
+    case, oracle, tmp_path
+):
     directory, texts, answers, model_dir = case
     source_ids, target_ids = (own_ids_of(directory, s) for s in ("source", "target"))
     source = np.where(answers["source_mask"], source_ids[answers["source"]], 0)
@@ -125,20 +155,33 @@ def test_tokens_logits_and_translations_equal_those_of_hugging_face(case):
     assert difference.max() < 1e-4
     assert expected.std() > 1
 
-    for name, options in (("beam", {}), ("greedy", {"beam_size": 1})):
+    pieces = model_dir.tokenizers.target.pieces()
+    for name, their_options, options in (
+        ("beam", {}, {}),
+        ("greedy", {"num_beams": 1}, {"beam_size": 1}),
+    ):
         search = SearchOptions(**{**model_dir.search, **options})
         translator = model_dir.translator(options=search)
-        found = [best.tokens for (_, best), *_ in translator.translate_in_detail(texts)]
-        their_ids = target_ids[answers[f"ids.{name}"][:, 1:]]
-        theirs = [row[: np.argmax(np.isin(row, (0, 2)))] for row in their_ids]
-        pieces = model_dir.tokenizers.target.pieces()
-        equal = sum(
-            list(tokens) == [pieces[i] for i in row]
-            for tokens, row in zip(found, theirs, strict=True)
-        )
-        # Rounding, and the padding token that their normalization includes, can
-        # decide a near tie between beams.
-        assert equal >= INPUTS - (name == "beam"), name
+        found = [
+            list(best.tokens) for (_, best), *_ in translator.translate_in_detail(texts)
+        ]
+        theirs = tokens_of(answers[f"ids.{name}"], target_ids, pieces)
+        different = [i for i in range(INPUTS) if found[i] != theirs[i]]
+        assert len(different) <= MAX_TIES, name
+        if different:
+            again = answers_with_noise(
+                oracle,
+                tmp_path,
+                directory,
+                [texts[i] for i in different],
+                their_options,
+            )
+            possible = [
+                tokens_of(again[f"ids.{seed}"], target_ids, pieces)
+                for seed in range(NOISE_SEEDS)
+            ]
+            for i, *answers_of_row in zip(different, *possible, strict=True):
+                assert found[i] in answers_of_row, (name, texts[i])
         # They differ, and do not all have the maximum length.
         assert len({tuple(row) for row in theirs}) > INPUTS / 10
         assert len({len(row) for row in theirs}) > 3

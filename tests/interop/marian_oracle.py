@@ -11,7 +11,15 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 import torch
-from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+from transformers import (
+    LogitsProcessorList,
+    MarianConfig,
+    MarianMTModel,
+    MarianTokenizer,
+)
+
+NOISE = 1e-5
+"""Standard deviation of the noise that stands for rounding in log-probabilities."""
 
 
 def train_sentencepiece(path, lines, vocab_size, model_type="unigram"):
@@ -116,8 +124,19 @@ def make_model(directory, request):
         (directory / "model.safetensors").unlink()
 
 
+def noise(seed):
+    """Returns a logits processor that adds noise to the log-probabilities."""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda _, log_probs: (
+        log_probs + NOISE * torch.randn(log_probs.shape, generator=generator)
+    )
+
+
 def answer(directory, request):
-    """Returns token ids, logits and translations of a saved model."""
+    """Returns token ids, logits and translations of a saved model.
+
+    The arguments in `request["generate"]` are those of `generate`, and `noise_seed`.
+    """
     tokenizer = MarianTokenizer.from_pretrained(directory)
     model = MarianMTModel.from_pretrained(directory, dtype=torch.float32).eval()
     answers = {}
@@ -126,7 +145,10 @@ def answer(directory, request):
     answers["source_mask"] = batch["attention_mask"].numpy()
     with torch.no_grad():
         for name, arguments in request["generate"].items():
-            found = model.generate(**batch, **arguments)
+            processors = LogitsProcessorList()
+            if (seed := arguments.pop("noise_seed", None)) is not None:
+                processors.append(noise(seed))
+            found = model.generate(**batch, **arguments, logits_processor=processors)
             answers[f"ids.{name}"] = found.numpy()
             texts = tokenizer.batch_decode(found, skip_special_tokens=True)
             answers[f"text.{name}"] = np.array(texts)
