@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t_keras.errors import UserError
+from t2t_keras.interop.tensors import MAX_SIZE
 
 _IRRELEVANT = {
     # Speed and memory.
@@ -99,8 +100,9 @@ def search_options(
             name not in NAMES
             or type(value) not in _TYPES.get(name, (type(value),))
             or (name in neutral and value != neutral[name])
+            or (isinstance(value, int | float) and not abs(value) <= MAX_SIZE)
         ):
-            raise UserError(f"{origin}: {name}={value!r} is not supported.")
+            raise UserError(f"{origin}: {name}={value!r:.200} is not supported.")
     beams = given.get("num_beams", 1)
     options: dict[str, Any] = {
         "beam_size": beams,
@@ -140,7 +142,7 @@ def _lengths(given: Mapping[str, Any]) -> dict[str, int]:
     most = given.get("max_new_tokens", given.get("max_length", 1) - 1)
     least = given.get("min_new_tokens", max(0, given.get("min_length", 0) - 1))
     limits = {"min_length": least}
-    if most:
+    if "max_new_tokens" in given or "max_length" in given:
         limits |= {"max_output_tokens": most, "max_extra_length": most}
     return limits
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from t2t_keras.errors import UserError
 from t2t_keras.interop import hf_generation
+from t2t_keras.interop.tensors import MAX_SIZE
 from t2t_keras.json_file import read_object
 
 CONFIG = "config.json"
@@ -113,10 +114,11 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise UserError(f"{origin} is damaged: it lacks {', '.join(sorted(missing))}.")
     for names, kind in ((_SIZES, int), (_SWITCHES, bool)):
         for name in sorted(names & found.keys()):
-            if type(found[name]) is not kind or (kind is int and found[name] < 1):
+            value = found[name]
+            if type(value) is not kind or (kind is int and not 1 <= value <= MAX_SIZE):
                 expected = "a positive integer" if kind is int else "true or false"
                 raise UserError(
-                    f"{origin}: {name} must be {expected}. Received: {found[name]!r}"
+                    f"{origin}: {name} must be {expected}. Received: {value!r:.40}"
                 )
     for name in ("ffn_dim", "attention_heads"):
         encoder, decoder = found[f"encoder_{name}"], found[f"decoder_{name}"]

@@ -117,6 +117,8 @@ def _read_pieces(path: Path, size: int) -> list[str]:
             after the last token are not used.
     """
     found = read_object(path)
+    if not found:
+        raise UserError(f"{path} is damaged: it has no tokens.")
     for piece, number in found.items():
         if type(number) is not int or not 0 <= number < size:
             raise UserError(

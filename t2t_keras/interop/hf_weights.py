@@ -48,7 +48,8 @@ def _shards(index: Path) -> list[str]:
     names: list[Any] = list(listed.values()) if isinstance(listed, dict) else [None]
     for name in names:
         # A path could lead out of the directory.
-        if not isinstance(name, str) or Path(name).name != name or name == "..":
+        is_name = isinstance(name, str) and name.isprintable()
+        if not is_name or Path(name).name != name or name in ("", ".."):
             raise UserError(
                 f"{index}: weight_map must contain names of files in the same "
                 f"directory. Received: {name!r}"

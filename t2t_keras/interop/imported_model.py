@@ -95,7 +95,10 @@ def write_model_dir(imported: ImportedModel, model_dir: str | Path) -> None:
             finite; the vocabulary sizes differ from those of the tokenizers; a search
             option is invalid; or the directory is not empty or not writable.
     """
-    search = SearchOptions.from_dict(imported.search).to_dict()
+    try:
+        search = SearchOptions.from_dict(imported.search).to_dict()
+    except UserError as error:
+        raise UserError(f"{imported.origin.name}: {error}") from error
     defaults = SearchOptions().to_dict()
     changed = {name: v for name, v in search.items() if v != defaults[name]}
     arrays = _checked_arrays(imported)

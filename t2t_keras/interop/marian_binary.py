@@ -52,7 +52,9 @@ class _Item(NamedTuple):
 
 
 def is_binary_model(path: Path) -> bool:
-    """Returns whether a file begins like a model."""
+    """Returns whether a path is a file that begins like a model."""
+    if not path.is_file():
+        return False
     with path.open("rb") as file:
         start = file.read(16)
     if len(start) < 16:
@@ -145,7 +147,7 @@ def _tensor(path: Path, item: _Item) -> np.ndarray:
             "kind of processor."
         )
     shape = item.shape
-    if any(size < 0 for size in shape):
+    if any(size < 1 for size in shape):
         raise _damaged(path, f"{item.name} has the shape {shape}")
     needed = math.prod(shape) * np.dtype(dtype).itemsize
     is_quantized = item.kind in _INTEGERS

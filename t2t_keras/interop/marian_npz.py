@@ -4,7 +4,10 @@ A directory contains the archive, the decoder configuration (`decoder.yml`), and
 vocabularies: SentencePiece models, or tables (`*.yml`) with source.spm and target.spm.
 """
 
+import math
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,18 @@ from t2t_keras.interop.tensors import Tensors
 
 _OPTIONS = "special:model.yml"
 _VOCABULARY_ENDS = (".spm", ".yml", ".yaml")
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""Readers of headers by version of the format."""
+
+_DAMAGES = (
+    *(OSError, ValueError, EOFError, KeyError, SyntaxError, tokenize.TokenError),
+    # RuntimeError: encrypted, or an unknown compression.
+    *(zipfile.BadZipFile, zlib.error, RuntimeError),
+)
+"""What zipfile and NumPy raise for damaged archives."""
 
 
 def matches(path: Path) -> bool:
@@ -108,6 +123,8 @@ def _read_archive(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             # Marian does not compress. An archive that inflates is refused.
             needed = sum(entry.file_size for entry in archive.infolist())
+            for entry in archive.infolist():
+                _check_header(archive, entry)
         if needed > 100 * size:
             raise UserError(
                 f"{path} is refused: its content is {needed:,} bytes, more than 100 "
@@ -115,7 +132,24 @@ def _read_archive(path: Path) -> dict[str, Any]:
             )
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        if isinstance(error, UserError):
-            raise
+    except UserError:
+        raise
+    except _DAMAGES as error:
         raise UserError(f"{path} is damaged or no archive of NumPy arrays.") from error
+
+
+def _check_header(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Checks that an entry is an array of numbers that is complete.
+
+    NumPy allocates what the header says.
+
+    Raises:
+        ValueError: If it is not.
+        Exception: One of `_DAMAGES`.
+    """
+    with archive.open(entry) as file:
+        read = _HEADERS[np.lib.format.read_magic(file)]
+        shape, _, dtype = read(file)
+    needed = math.prod(shape) * dtype.itemsize
+    if dtype.kind not in "fiu" or not 0 <= needed <= entry.file_size:
+        raise ValueError(f"{entry.filename} is no complete array.")

@@ -6,6 +6,7 @@ from typing import Any
 
 from t2t_keras.config import TransformerConfig
 from t2t_keras.errors import UserError
+from t2t_keras.interop.tensors import MAX_SIZE
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "quick_gelu"}
 """Activations by Marian's names. Marian's GELU is x sigmoid(1.702 x)."""
@@ -137,9 +138,10 @@ class _Reader:
     def size(self, name: str) -> int:
         """Returns a positive integer."""
         value = self._options.get(name)
-        if type(value) is not int or value < 1:
+        if type(value) is not int or not 1 <= value <= MAX_SIZE:
             raise UserError(
-                f"{self._path}: {name} must be a positive integer. Received: {value!r}"
+                f"{self._path}: {name} must be a positive integer. Received: "
+                f"{value!r:.40}"
             )
         return value
 

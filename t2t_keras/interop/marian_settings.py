@@ -8,6 +8,7 @@ import yaml
 
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
+from t2t_keras.interop.tensors import MAX_SIZE
 
 _IRRELEVANT = {
     *("relative-paths", "version", "log", "log-level", "quiet", "quiet-translation"),
@@ -39,6 +40,13 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 _NUMBERS = {"beam-size": 12, "normalize": 0.0, "max-length-factor": 3.0}
 """Marian's defaults of the settings that have a counterpart here."""
 
+_DAMAGES = (
+    *(yaml.YAMLError, RecursionError),
+    # From invalid dates and numbers.
+    *(ValueError, LookupError, AttributeError),
+)
+"""What PyYAML raises for damaged texts."""
+
 
 def parse_yaml(content: bytes, origin: str) -> dict[str, Any]:
     """Parses a mapping in YAML.
@@ -51,8 +59,13 @@ def parse_yaml(content: bytes, origin: str) -> dict[str, Any]:
         UserError: If the text is not valid.
     """
     try:
+        # Aliases can make a small file expand to more than the memory.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content)):
+            raise UserError(f"{origin}: aliases in YAML are not supported.")
         found = yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except UserError:
+        raise
+    except _DAMAGES as error:
         raise UserError(f"{origin} is damaged: it is not valid YAML.") from error
     if not isinstance(found, dict):
         raise UserError(f"{origin} is damaged: it contains no settings.")
@@ -96,10 +109,12 @@ def named_files(
         )
     files = [path.parent / each for each in names]
     for file, each in zip(files, names, strict=True):
-        if Path(each).is_absolute() or ".." in Path(each).parts:
+        parts = Path(each).parts
+        is_outside = Path(each).is_absolute() or ".." in parts or not parts
+        if is_outside or not each.isprintable():
             raise UserError(
                 f"{path}: {name} must be files in the directory of the configuration. "
-                f"Received: {each}"
+                f"Received: {each!r}"
             )
         with user_path(file, "read"):
             file.stat()
@@ -123,14 +138,17 @@ def search_options(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
         if name in _NEUTRAL:
             if value not in _NEUTRAL[name]:
                 raise UserError(f"{path}: {name}={value!r} is not supported.")
-        elif name not in _IRRELEVANT and name not in _NUMBERS and name != "allow-unk":
+        elif name == "allow-unk":
+            if type(value) is not bool:
+                raise UserError(f"{path}: {name}={value!r} is not supported.")
+        elif name not in _IRRELEVANT and name not in _NUMBERS:
             raise UserError(f"{path}: {name}={value!r} is not supported.")
     numbers = {name: settings.get(name, default) for name, default in _NUMBERS.items()}
     if not settings:
         numbers["beam-size"] = 1
     for name, value in numbers.items():
         kinds = (int,) if name == "beam-size" else (int, float)
-        if type(value) not in kinds or value < 0:
+        if type(value) not in kinds or not 0 <= value <= MAX_SIZE:
             raise UserError(f"{path}: {name}={value!r} is not supported.")
     return {
         "beam_size": numbers["beam-size"],

@@ -94,7 +94,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
 def _tensor(
     path: Path, data: np.ndarray, name: str, dtype: Any, shape: Any, *offsets: Any
 ) -> np.ndarray:
-    if dtype not in _DTYPES:
+    if dtype not in [*_DTYPES]:
         raise UserError(
             f"{path}: the dtype of {name} must be one of {', '.join(_DTYPES)}. "
             f"Received: {dtype}"
@@ -106,7 +106,10 @@ def _tensor(
     needed = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
     if end > len(data) or end - start != needed:
         raise _damaged(path, f"the data of {name} is incomplete")
-    return data[start:end].view(_DTYPES[dtype]).reshape(shape)
+    try:
+        return data[start:end].view(_DTYPES[dtype]).reshape(shape)
+    except ValueError as error:  # Too many dimensions, or too large ones beside a 0.
+        raise _damaged(path, f"the entry of {name} is invalid") from error
 
 
 def _damaged(path: Path, reason: str) -> UserError:

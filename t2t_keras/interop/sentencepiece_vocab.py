@@ -5,6 +5,7 @@ Other frameworks number tokens with a table beside the SentencePiece model, such
 of ids: tokenizers and SavedModels need no table.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -36,6 +37,8 @@ _TOKENIZERS: dict[int, type[SentencePieceTokenizer]] = {
     _BPE: SentencePieceTokenizer,
 }
 _SPACE = "\u2581"
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""Characters that no token may contain."""
 
 
 class VocabularyOrder(NamedTuple):
@@ -196,6 +199,9 @@ def parse_sentencepiece(model: bytes, path: Path) -> Any:
         proto = parse_model(model)
     except DecodeError as error:
         raise UserError(f"The SentencePiece model {path} is damaged.") from error
+    # Invalid UTF-8 is parsed as bytes.
+    if not all(isinstance(piece.piece, str) for piece in proto.pieces):
+        raise UserError(f"The SentencePiece model {path} is damaged.")
     if not proto.pieces:
         raise UserError(f"{path} is no SentencePiece model: it has no pieces.")
     return proto
@@ -219,6 +225,12 @@ def _pieces(
     least = min(scores, default=0.0) - _UNKNOWN_PENALTY
     taken = {piece for piece, *_ in pieces}
     for piece in order.pieces[4:]:
+        # SentencePiece crashes on null characters. Surrogates cannot be encoded.
+        if not piece or _NO_TEXT.search(piece):
+            raise UserError(
+                f"{path}: the vocabulary has a token that is no text. Received: "
+                f"{piece!r}"
+            )
         found = known.get(piece)
         if _is_language_token(piece):
             pieces.append((f"{prefix}{piece}", 0.0, _USER_DEFINED))
@@ -228,7 +240,7 @@ def _pieces(
             pieces.append((piece, 0.0, _UNUSED))
         else:
             pieces.append((piece, found.score, found.type))
-        if not piece or pieces[-1][0] in taken:
+        if pieces[-1][0] in taken:
             raise UserError(f"{path}: the vocabulary has the token {piece!r} twice.")
         taken.add(pieces[-1][0])
     return pieces

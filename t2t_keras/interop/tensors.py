@@ -7,6 +7,9 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 
+MAX_SIZE = 2**53
+"""Limit of every size and number in a configuration."""
+
 
 class Tensors:
     """Tensors of a foreign file, taken by name.

@@ -264,12 +264,21 @@ def test_sampling_settings_are_kept(tmp_path):
         ("suppress_tokens", [3]),
         ("beam_width", 4),
         ("length_penalty", -1.0),
+        ("length_penalty", 10**310),
         ("eos_token_id", 3),
     ],
 )
 def test_unsupported_generation_settings_are_named(setting, value, tmp_path):
     write_archive(tmp_path / "opus", generation={setting: value})
     with pytest.raises(UserError, match=setting):
+        write_model_dir(read_model(tmp_path / "opus"), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("name", ["max_length", "max_new_tokens"])
+def test_maximum_lengths_that_leave_no_token_are_refused(name, tmp_path):
+    write_archive(tmp_path / "opus", generation={name: int(name == "max_length")})
+    with pytest.raises(UserError, match=r"opus: max_extra_length .* at least 1"):
         write_model_dir(read_model(tmp_path / "opus"), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -286,6 +295,7 @@ def test_unsupported_generation_settings_are_named(setting, value, tmp_path):
         ("decoder_ffn_dim", 32),
         ("decoder_attention_heads", 4),
         ("d_model", "16"),
+        ("d_model", 10**310),
         ("encoder_layers", 0),
         ("scale_embedding", 1),
         ("dropout", 2.0),
@@ -334,14 +344,51 @@ def test_non_finite_weights_are_refused(tmp_path):
         lambda content: content[:8] + b"[" + content[9:],
         lambda content: content.replace(b'"shape": [16', b'"shape": [-1', 1),
         lambda content: content.replace(b'"shape": [16]', b'"shape": "16"', 1),
+        lambda content: resized(content, [1] * 65 + [16]),
     ],
-    ids=["end", "header", "empty", "huge header", "JSON", "negative", "text"],
+    ids=["end", "header", "empty", "huge header", "JSON", "negative", "text", "axes"],
 )
 def test_damaged_safetensors_files_are_refused(change, tmp_path):
     write_archive(tmp_path / "opus")
     path = tmp_path / "opus" / "model.safetensors"
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(UserError, match="damaged"):
+        read_model(tmp_path / "opus")
+
+
+def resized(content, shape):
+    """Returns a safetensors file with another shape for the tensors of 16 numbers."""
+    size = 8 + int.from_bytes(content[:8], "little")
+    header = content[8:size].replace(b"[16]", json.dumps(shape).encode())
+    return len(header).to_bytes(8, "little") + header + content[size:]
+
+
+def test_dtypes_that_are_no_text_are_named(tmp_path):
+    write_archive(tmp_path / "opus")
+    path = tmp_path / "opus" / "model.safetensors"
+    path.write_bytes(path.read_bytes().replace(b'"F32"', b'["F"]', 1))
+    with pytest.raises(UserError, match="final_logits_bias"):
+        read_model(tmp_path / "opus")
+
+
+@pytest.mark.parametrize("token", ["", "a\0", "\ud800"], ids=ascii)
+def test_tokens_that_sentencepiece_cannot_hold_are_refused(token, tmp_path):
+    write_archive(tmp_path / "opus")
+    path = tmp_path / "opus" / "vocab.json"
+    vocabulary = json.loads(path.read_text())
+    vocabulary[token] = vocabulary.pop(">>fra<<")
+    path.write_text(json.dumps(vocabulary))
+    with pytest.raises(UserError, match="token that is no text"):
+        read_model(tmp_path / "opus")
+
+
+@pytest.mark.parametrize("name", ["", "..", "../a", "a\0b", "\ud800", 3])
+def test_names_in_the_index_of_weights_are_checked(name, tmp_path):
+    write_archive(tmp_path / "opus")
+    (tmp_path / "opus" / "model.safetensors").unlink()
+    index = tmp_path / "opus" / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(UserError, match="names of files in the same directory"):
         read_model(tmp_path / "opus")
 
 
@@ -392,12 +439,14 @@ def test_pickled_weights_without_pytorch_say_how_to_convert_them(tmp_path):
     [
         ("vocab.json", None, "cannot be read"),
         ("vocab.json", b"{", "damaged"),
+        ("vocab.json", b"{}", "no tokens"),
         ("vocab.json", b'{"</s>": 0, "a": 1}', "<unk>"),
         ("vocab.json", b'{"</s>": 0, "<unk>": 1, "a": 1}', "same id"),
         ("vocab.json", b'{"</s>": 0, "<unk>": 99999}', "99999"),
         ("source.spm", None, "cannot be read"),
         ("source.spm", b"not a model", "damaged|no pieces"),
         ("target.spm", b"", "no pieces"),
+        ("target.spm", b"\n\x03\n\x01\xff", "damaged"),
         ("config.json", b"[]", "no JSON object"),
         ("model.safetensors", None, "no weights"),
     ],

@@ -1,8 +1,10 @@
 """Imports Marian's archives and Bergamot's binary models."""
 
+import io
 import math
 import struct
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -322,10 +324,14 @@ def test_unsupported_models_are_refused_by_name_and_value(tmp_path, message, fil
     [
         ({"word-penalty": 0.5}, "word-penalty=0.5 is not supported"),
         ({"beam-size": "many"}, "beam-size='many' is not supported"),
+        ({"normalize": math.nan}, "normalize=nan is not supported"),
+        ({"allow-unk": "maybe"}, "allow-unk='maybe' is not supported"),
         ({"output-sampling": ["topk", "10"]}, "output-sampling="),
         ({"models": ["a.npz", "b.npz"]}, "models must be a list of 1 file names"),
         ({"models": ["../model.npz"]}, "must be files in the directory"),
         ({"models": ["/etc/passwd"]}, "must be files in the directory"),
+        ({"models": ["a\0b"]}, "must be files in the directory"),
+        ({"vocabs": ["", "\udfff"]}, "must be files in the directory"),
         ({"vocabs": ["none.spm", "none.spm"]}, "No such file"),
         ({"unheard-of": 1}, "unheard-of=1 is not supported"),
     ],
@@ -338,6 +344,72 @@ def test_decoder_configurations_that_cannot_be_followed_are_refused(
     write_npz(tmp_path, names, settings, random_tensors(settings), values)
     with pytest.raises(UserError, match=message):
         read_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("normalize: 2001-99-99", "not valid YAML"),
+        (f"normalize: {'9' * 5000}", "not valid YAML"),
+        ("normalize: !!bool maybe", "not valid YAML"),
+        ("normalize: !!timestamp maybe", "not valid YAML"),
+        ("a: &a [x]\nb: [*a, *a]", "aliases in YAML are not supported"),
+    ],
+)
+def test_damaged_decoder_configurations_are_refused(tmp_path, text, message):
+    write(tmp_path / "npz", "npz")
+    (tmp_path / "npz" / "decoder.yml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_model(tmp_path / "npz")
+
+
+def npy(shape, dtype, size):
+    """Returns a NumPy file with `size` bytes of data."""
+    file = io.BytesIO()
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + bytes(size)
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        b"no array",
+        b"\x93NUMPY\x01\x00\x04\x00((((",
+        npy((1 << 44,), "<f4", 4),
+        npy((2,), "<U1", 8),
+        npy((2,), "<c8", 16),
+    ],
+    ids=["bytes", "header", "huge", "text", "complex"],
+)
+def test_archives_with_other_content_than_numbers_are_refused(tmp_path, member):
+    write(tmp_path / "npz", "npz")
+    with zipfile.ZipFile(tmp_path / "npz" / "model.npz", "a") as archive:
+        archive.writestr("a.npy", member)
+    with pytest.raises(UserError, match="damaged or no archive"):
+        read_model(tmp_path / "npz")
+
+
+@pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 97)])
+def test_encrypted_and_unusually_compressed_archives_are_refused(
+    tmp_path, offset, value
+):
+    write(tmp_path / "npz", "npz")
+    path = tmp_path / "npz" / "model.npz"
+    content = bytearray(path.read_bytes())
+    # The fields of the first entry, in the directory and before the data.
+    content[content.find(b"PK\1\2") + offset] = value
+    content[content.find(b"PK\3\4") + offset - 2] = value
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="damaged or no archive"):
+        read_model(tmp_path / "npz")
+
+
+def test_directories_and_broken_links_are_no_binary_models(tmp_path):
+    write(tmp_path / "model", BERGAMOT_INT8)
+    (tmp_path / "model" / "a.bin").mkdir()
+    (tmp_path / "model" / "b.bin").symlink_to("nowhere")
+    assert read_model(tmp_path / "model").origin.format == "bergamot"
 
 
 def test_damaged_binary_files_are_refused(tmp_path):
