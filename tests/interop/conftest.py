@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PYTHON = Path(os.environ.get("INTEROP_PYTHON", ROOT / ".venv-interop/bin/python"))
+PYTHON = Path(
+    os.environ.get("INTEROP_PYTHON", ROOT / ".venv-interop/bin/python")
+).absolute()
 
 
 @pytest.fixture(scope="session")
