@@ -82,8 +82,14 @@ def read_config(path: Path, options: Mapping[str, Any]) -> TransformerConfig:
         raise UserError(f"{path} is no model of Marian: its options lack type.")
     reader = _Reader(path, options)
     sizes = options.get("dim-vocabs")
-    if not isinstance(sizes, list) or len(sizes) != 2:
-        raise UserError(f"{path}: dim-vocabs must be two numbers. Received: {sizes!r}")
+    if (
+        not isinstance(sizes, list)
+        or len(sizes) != 2
+        or not all(type(size) is int and 1 <= size <= MAX_SIZE for size in sizes)
+    ):
+        raise UserError(
+            f"{path}: dim-vocabs must be two positive integers. Received: {sizes!r:.80}"
+        )
     d_ff = reader.size("transformer-dim-ffn")
     if options.get("transformer-decoder-dim-ffn", 0) not in (0, d_ff):
         reader.refuse("transformer-decoder-dim-ffn", f"transformer-dim-ffn={d_ff}")

@@ -24,6 +24,7 @@ _IRRELEVANT = {
     # Input, and what an output contains besides the text.
     *("input", "output", "alignment", "word-scores", "n-best", "no-spm-decode"),
     *("ssplit-prefix-file", "ssplit-mode", "max-length-break", "port", "skip-cost"),
+    "bergamot-mode",
     # Longer sentences are cut where --max_input_tokens says.
     *("max-length", "max-length-crop"),
 }

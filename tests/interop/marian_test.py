@@ -200,6 +200,9 @@ def test_search_options_follow_the_decoder_configuration(tmp_path):
         "disable_unk": True,
     }
     write(tmp_path / "bin", None)
+    (tmp_path / "bin" / "config.yml").write_text("bergamot-mode: native\nbeam-size: 2")
+    assert read_model(tmp_path / "bin").search["beam_size"] == 2
+    (tmp_path / "bin" / "config.yml").unlink()
     assert read_model(tmp_path / "bin").search["beam_size"] == 1
     assert read_model(tmp_path / "bin").origin[2:] == ("en", "de")
 
@@ -283,6 +286,12 @@ REFUSED = {
     "brand-new-option=7": change(brand_new_option=7),
     "enc-depth must be a positive integer. Received: 'six'": change(enc_depth="six"),
     "dim-emb must be a positive integer. Received: -3": change(dim_emb=-3),
+    "dim-vocabs must be two positive integers. Received: ['a', True]": change(
+        dim_vocabs=["a", True], tied_embeddings_all=False
+    ),
+    "dim-vocabs must be two positive integers. Received: [0, 0]": change(
+        dim_vocabs=[0, 0]
+    ),
     "multiple of num_heads": change(transformer_heads=5),
     "the configuration needs at least": change(dim_emb=10**9),
     "their options lack type": remove("type"),
