@@ -118,13 +118,13 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
     if path.exists() and not path.is_file():
         with user_path(path, "written to"):
             file = path.open("wb")
-        with _name_in_error(path), file:
+        with name_in_error(path), file:
             yield file
         return
-    with user_path(path, "written to"), _name_in_error(path):
+    with user_path(path, "written to"), name_in_error(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with _name_in_error(path), os.fdopen(handle, "wb") as file:
+        with name_in_error(path), os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -137,8 +137,15 @@ def atomic_writer(path: str | Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _name_in_error(path: Path) -> Iterator[None]:
-    """Adds the file name to the error of a full disk."""
+def name_in_error(path: Path) -> Iterator[None]:
+    """Adds a file name to the error of a full disk that has none.
+
+    Args:
+        path: The file, or the directory whose files the block writes.
+
+    Raises:
+        WriteError: If the disk is full.
+    """
     try:
         yield
     except OSError as error:

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_keras.errors import UserError
-from t2t_keras.files import is_locked, locked, user_path, write_atomically
+from t2t_keras.files import (
+    is_locked,
+    locked,
+    name_in_error,
+    user_path,
+    write_atomically,
+)
 
 _HIDDEN = ".unfinished"
 _LOCK = "lock"
@@ -39,6 +45,7 @@ def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
     Raises:
         UserError: If the directory is not empty, is not writable, or is being filled
             by another process.
+        WriteError: If the disk is full.
     """
     path = Path(path).resolve()
     with user_path(path, "written to"):
@@ -55,7 +62,8 @@ def new_directory(path: str | Path, last: str, taken: str) -> Iterator[Path]:
             _check_empty(path)
             content = hidden / _CONTENT
             content.mkdir()
-            yield content
+            with name_in_error(path):
+                yield content
             names = sorted(os.listdir(content), key=lambda name: (name == last, name))
             write_atomically(hidden / _MOVED, json.dumps(names).encode())
             for name in names:

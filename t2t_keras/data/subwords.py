@@ -33,20 +33,38 @@ _MAX_WORDS = 10_000_000
 _CHUNK_LINES = 1024
 """Number of lines that are normalized at once."""
 
+_UNUSED = 5
+"""Type of SentencePiece pieces that text is never split into."""
+
+_LANGUAGE_TOKEN = " ?(>>[^<>]+<<)"
+"""Regular expression of a token such as >>fra<< at the beginning of a sentence."""
+
 
 class SentencePieceTokenizer(Tokenizer):
     """SentencePiece tokenizer with a byte-pair encoding model.
 
+    Models with unused pieces come from Marian and OPUS-MT, where SentencePiece splits
+    the text and a vocabulary, which may be that of both languages, numbers the pieces.
+    So does this tokenizer: text that SentencePiece does not know has the id of the
+    unused piece with that text, if there is one. A language token at the beginning of a
+    sentence, such as >>fra<<, is one token.
+
     Args:
         model: Serialized SentencePiece model with the special ids of
             `t2t_keras.special_tokens`.
+
+    Attributes:
+        has_unused_pieces: Whether the model has unused pieces.
     """
 
     subword = "bpe"
 
     def __init__(self, model: bytes) -> None:
         super().__init__(model)
-        self.module = tf_text.SentencepieceTokenizer(model=model)
+        self.has_unused_pieces = _has_unused_pieces(model)
+        self.module = tf_text.SentencepieceTokenizer(
+            model=model, out_type=tf.string if self.has_unused_pieces else tf.int32
+        )
         self.vocab_size = int(self.module.vocab_size())
 
     @property
@@ -114,7 +132,19 @@ class SentencePieceTokenizer(Tokenizer):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
-        return self.module.tokenize(clean(text))
+        text = clean(text)
+        if not self.has_unused_pieces:
+            return self.module.tokenize(text)
+        has_language = tf.strings.regex_full_match(text, f"{_LANGUAGE_TOKEN}.*")
+        language = tf.strings.regex_replace(text, f"^{_LANGUAGE_TOKEN}.*$", r"\1")
+        text = tf.strings.regex_replace(text, f"^{_LANGUAGE_TOKEN}", "")
+        language = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(language, has_language), tf.cast(has_language, tf.int64)
+        )
+        pieces = tf.concat([language, self.module.tokenize(text)], axis=1)
+        ids = self.module.string_to_id(pieces)
+        # Text such as </s> is no special token.
+        return tf.where(ids > UNK_ID, ids, UNK_ID)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins tokens into sentences."""
@@ -138,6 +168,12 @@ def parse_model(model: bytes) -> Any:
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(model)
     return proto
+
+
+def _has_unused_pieces(model: bytes) -> bool:
+    # Field 3, type, has the value 5. Most models are not parsed, which takes a while.
+    is_possible = bytes([3 << 3, _UNUSED]) in model
+    return is_possible and any(p.type == _UNUSED for p in parse_model(model).pieces)
 
 
 def _with_rules(model: bytes, normalization: str) -> bytes:

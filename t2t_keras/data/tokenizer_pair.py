@@ -70,6 +70,17 @@ class TokenizerPair:
             return self.source.fingerprint
         return f"{self.source.fingerprint}-{self.target.fingerprint}"
 
+    def description(self) -> dict[str, Any]:
+        """Returns the entries of a manifest that describe the vocabularies."""
+        return {
+            "subword": self.source.subword,
+            "source_vocab_size": self.source.vocab_size,
+            "target_vocab_size": self.target.vocab_size,
+            "share_vocabulary": self.shared,
+            "vocabulary_fingerprint": self.fingerprint,
+            "normalization": self.normalization,
+        }
+
     @classmethod
     def train(
         cls,

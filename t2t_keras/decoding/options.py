@@ -119,3 +119,14 @@ class SearchOptions(Config):
             )
         if not 0 < self.top_p <= 1:
             raise UserError(f"top_p must be in (0, 1]. Received: {self.top_p}")
+
+    def max_length(self, source_tokens: int) -> int:
+        """Returns the maximum length of an output, apart from its other limits.
+
+        Args:
+            source_tokens: Number of source tokens, end token included.
+
+        Returns:
+            Number of tokens of the output, end token included.
+        """
+        return int(source_tokens * self.max_length_factor) + self.max_extra_length

@@ -119,13 +119,12 @@ class TextSearch:
         self.tokenizers = tokenizers
         self.options = options
         self.max_input_tokens = max_input_tokens
-        longest = int(max_input_tokens * options.max_length_factor)
-        longest += options.max_extra_length
+        # Without end tokens.
+        longest = options.max_length(max_input_tokens + 1) - 1
         if options.min_length > longest:
             raise UserError(
-                "min_length must be at most max_input_tokens * max_length_factor + "
-                f"max_extra_length = {longest:,}, the maximum length of an output. "
-                f"Received: min_length={options.min_length}, "
+                f"min_length must be at most {longest:,}, the maximum length of an "
+                f"output. Received: min_length={options.min_length}, "
                 f"max_input_tokens={max_input_tokens}, "
                 f"max_length_factor={options.max_length_factor:g}, "
                 f"max_extra_length={options.max_extra_length}"

@@ -27,7 +27,10 @@ from t2t_keras.interop.marian_vocabularies import read_vocabularies
 from t2t_keras.interop.tensors import Tensors
 
 _LANGUAGES = re.compile(r"(?:^|\.)([a-z]{2})-?([a-z]{2})\.")
-"""The languages in names such as model.enpt.intgemm.alphas.bin."""
+"""Languages in names such as model.enpt.intgemm.alphas.bin."""
+
+_DEFAULT_SETTINGS = {"beam-size": 1, "normalize": 1.0, "max-length-factor": 2.0}
+"""Firefox's own settings, which its models come without."""
 
 
 def matches(path: Path) -> bool:
@@ -78,7 +81,7 @@ def _models(directory: Path) -> list[Path]:
 
 
 def _settings(directory: Path) -> tuple[dict[str, Any], Path]:
-    """Returns the configuration, empty if there is none, and its path."""
+    """Returns the configuration, Firefox's own if there is none, and its path."""
     found = sorted(directory.glob("config*.yml"))
     if len(found) > 1:
         raise UserError(
@@ -86,7 +89,7 @@ def _settings(directory: Path) -> tuple[dict[str, Any], Path]:
             f"{', '.join(p.name for p in found)}. Leave the one to use."
         )
     if not found:
-        return {}, directory
+        return {**_DEFAULT_SETTINGS}, directory
     return read_settings(found[0]), found[0]
 
 

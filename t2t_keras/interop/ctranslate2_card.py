@@ -65,10 +65,14 @@ with open("config.json") as file:
     options = json.load(file)["translation_options"]
 
 
+def split(sentence):
+{split}
+
+
 def translate(sentences):
     # White space and control characters become single spaces, as in training.
     clean = [re.sub(r"[\\s\\x00-\\x1f\\x7f-\\x9f]+", " ", line) for line in sentences]
-    tokens = [source.id_to_piece(ids) for ids in source.encode(clean)]
+    tokens = [split(line) for line in clean]
     translations = [""] * len(tokens)
     # Sentences of the same length have the same maximum length of the output.
     by_length = sorted((len(ids), number) for number, ids in enumerate(tokens) if ids)
@@ -105,6 +109,17 @@ cut.
 """
 
 
+_SPLIT = """\
+    return source.id_to_piece(source.encode(sentence))"""
+
+_SPLIT_AFTER_LANGUAGE = """\
+    # A token for the language, such as >>fra<<, may come first.
+    language, text = re.match(r"(?: ?(>>[^<>]+<<))?(.*)", sentence).groups()
+    pieces = [language] * bool(language) + source.encode(text, out_type=str)
+    # Text such as </s> is no special token.
+    return source.id_to_piece([max(3, i) for i in source.piece_to_id(pieces)])"""
+
+
 def model_card(
     model_dir: ModelDir,
     loaded: LoadedModel,
@@ -125,14 +140,18 @@ def model_card(
     # A source of n tokens has an end token too. With force_end, the last token of the
     # longest outputs is an end token, which CTranslate2 would not cut.
     forced = int(options.force_end)
-    extra = options.max_extra_length + 1 - forced
-    longest = max_input_tokens + extra
+    longest = options.max_length(max_input_tokens + 1) - forced
     if options.max_output_tokens:
         longest = min(longest, options.max_output_tokens - forced)
-    limit = f"length + {extra}"
+    limit = f"length + {options.max_extra_length + 1 - forced}"
+    if options.max_length_factor != 1:
+        limit = f"int({options.max_length_factor:g} * (length + 1))"
+        limit += f" + {options.max_extra_length - forced}"
     if options.min_length:
         limit = f"max({limit}, {options.min_length + 1 - forced})"
+    has_languages = getattr(model_dir.tokenizers.source, "has_unused_pieces", False)
     return _CARD.format(
+        split=_SPLIT_AFTER_LANGUAGE if has_languages else _SPLIT,
         name=model_dir.path.resolve().name,
         source_lang=data["source_lang"],
         target_lang=data["target_lang"],

@@ -45,7 +45,7 @@ _IMPOSSIBLE = -1e4
 
 def export_ctranslate2(
     model_dir: ModelDir,
-    directory: str | Path,
+    export_dir: str | Path,
     checkpoint: str = "auto",
     options: SearchOptions | None = None,
     weights_dtype: str = "float32",
@@ -55,7 +55,7 @@ def export_ctranslate2(
 
     Args:
         model_dir: The model directory.
-        directory: Directory to write, new or empty.
+        export_dir: The directory to write, new or empty.
         checkpoint: The weights, as for `ModelDir.weights_path`. Default "auto".
         options: Search options that the model card recommends. Default: those of the
             model directory.
@@ -82,7 +82,8 @@ def export_ctranslate2(
     loaded = model_dir.load(checkpoint)
     check_finite(loaded.model.variables)
     # One more for the start or end token. CTranslate2 pads to multiples of 8 on GPUs.
-    positions = -(-(max_input_tokens + options.max_extra_length + 1) // 8) * 8
+    longest = max(max_input_tokens + 1, options.max_length(max_input_tokens + 1))
+    positions = -(-longest // 8) * 8
     spec = transformer_spec(loaded.model, positions, weights_dtype)
     source, target = (side.pieces() for side in tokenizers)
     spec.register_source_vocabulary(source)
@@ -94,8 +95,8 @@ def export_ctranslate2(
     spec.config.add_attribute(
         "translation_options", translation_options(options, max_input_tokens)
     )
-    taken = f"Another process is writing {directory}. Choose another --export_dir."
-    with new_directory(directory, "model.bin", taken) as path:
+    taken = f"Another process is writing {export_dir}. Choose another --export_dir."
+    with new_directory(export_dir, "model.bin", taken) as path:
         spec.validate()
         spec.optimize(weights_dtype)
         spec.save(str(path))

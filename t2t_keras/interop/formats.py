@@ -57,14 +57,25 @@ def read_model(path: str | Path, name: str = "auto") -> ImportedModel:
             damaged, or the model cannot be represented.
     """
     path = Path(path)
-    with user_path(path, "read"):
-        path.stat()
+    _check_regular(path)
     if name == "auto":
         with user_path(path, "read"):
             name = next((n for n, f in FORMATS.items() if f.matches(path)), "")
         if not name:
+            packed = sorted(path.glob("*.gz")) if path.is_dir() else []
+            hint = f" Unpack {packed[0].name} with gunzip first." if packed else ""
             raise UserError(
                 f"{path} holds no model of a known format: "
-                f"{', '.join(f.description for f in FORMATS.values())}."
+                f"{', '.join(f.description for f in FORMATS.values())}.{hint}"
             )
     return FORMATS[name].read(path)
+
+
+def _check_regular(path: Path) -> None:
+    """Checks that there are only files and directories: a pipe would block for ever."""
+    with user_path(path, "read"):
+        path.stat()
+        entries = [path, *(path.iterdir() if path.is_dir() else ())]
+        for entry in entries:
+            if entry.exists() and not entry.is_file() and not entry.is_dir():
+                raise UserError(f"{entry} is neither a file nor a directory.")

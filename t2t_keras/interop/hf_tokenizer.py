@@ -19,8 +19,6 @@ UNUSED_PADDING = "<blank>"
 """Name of the padding token of this project where models pad with the last token."""
 
 _SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
-_USER_DEFINED = 4
-"""Type of pieces that text always contains as a whole."""
 
 
 def check_tokenizers(tokenizers: TokenizerPair) -> None:
@@ -88,20 +86,12 @@ def write_tokenizer(
 def token_names(tokenizer: Tokenizer, rows: int = 0) -> list[str]:
     """Returns the name of each token in Hugging Face's table, by id.
 
-    It is the piece, except for language tokens, such as `>>fra<<`: they are taken from
-    the beginning of the text before it is split, so they have no space marker.
-
     Args:
         tokenizer: The tokenizer, a SentencePiece model.
         rows: Number of tokens if the last one is to be the padding token. Default 0: as
             many as the tokenizer has, which begin with the padding token.
     """
-    names = [
-        piece.piece.removeprefix("\u2581")
-        if piece.type == _USER_DEFINED and piece.piece.startswith("\u2581>>")
-        else piece.piece
-        for piece in parse_model(tokenizer.model).pieces
-    ]
+    names = [piece.piece for piece in parse_model(tokenizer.model).pieces]
     if not rows:
         return names
     padding, names[PAD_ID] = names[PAD_ID], UNUSED_PADDING

@@ -163,17 +163,12 @@ def _checked_arrays(imported: ImportedModel) -> dict[str, np.ndarray]:
 
 def _manifest(imported: ImportedModel) -> dict[str, Any]:
     """Returns the "data" section of config.json, in the format of t2t-prepare."""
-    origin, tokenizers = imported.origin, imported.tokenizers
+    origin = imported.origin
     return {
         "corpus": f"{origin.format}:{origin.name}",
         "corpus_arguments": {},
         "source_lang": origin.source_lang,
         "target_lang": origin.target_lang,
-        "subword": tokenizers.source.subword,
-        "source_vocab_size": tokenizers.source.vocab_size,
-        "target_vocab_size": tokenizers.target.vocab_size,
-        "share_vocabulary": tokenizers.shared,
-        "vocabulary_fingerprint": tokenizers.fingerprint,
-        "normalization": tokenizers.normalization,
+        **imported.tokenizers.description(),
         "splits": {},
     }

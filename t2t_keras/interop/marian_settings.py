@@ -125,11 +125,10 @@ def named_files(
 def search_options(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Returns the search options with the effect of a decoder configuration.
 
-    Marian's defaults apply to missing settings, except that the beam has one
-    hypothesis, as in Bergamot, if there are no settings at all.
+    Marian's defaults apply to missing settings.
 
     Args:
-        settings: Content of decoder.yml; empty if there is none.
+        settings: Content of decoder.yml.
         path: The file, for messages.
 
     Raises:
@@ -145,8 +144,6 @@ def search_options(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
         elif name not in _IRRELEVANT and name not in _NUMBERS:
             raise UserError(f"{path}: {name}={value!r} is not supported.")
     numbers = {name: settings.get(name, default) for name, default in _NUMBERS.items()}
-    if not settings:
-        numbers["beam-size"] = 1
     for name, value in numbers.items():
         kinds = (int,) if name == "beam-size" else (int, float)
         if type(value) not in kinds or not 0 <= value <= MAX_SIZE:

@@ -22,11 +22,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
 from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 1, 2, 3, 4, 5
+_UNKNOWN, _CONTROL, _UNUSED = 2, 3, 5
 """Types of pieces in SentencePiece's protocol buffer."""
-
-_UNKNOWN_PENALTY = 10.0
-"""How much lower SentencePiece scores unknown tokens than the rarest piece."""
 
 _UNIGRAM, _BPE = 1, 2
 _TYPE_NAMES = {_UNIGRAM: "unigram", _BPE: "bpe", 3: "word", 4: "char"}
@@ -104,11 +101,9 @@ class VocabularyOrder(NamedTuple):
 def read_tokenizer(path: Path, order: VocabularyOrder) -> SentencePieceTokenizer:
     """Reads a SentencePiece model as a tokenizer with the ids of a vocabulary.
 
-    Pieces of the vocabulary that the model lacks, such as those of the other language,
-    get ids that the tokenizer never returns, except for single characters. Pieces of
+    Pieces of the vocabulary that the model lacks, such as those of the other language
+    and language tokens, become unused pieces; see `SentencePieceTokenizer`. Pieces of
     the model that the vocabulary lacks are dropped: text is split into smaller pieces.
-    Language tokens such as
-    `>>fra<<` are recognized at the beginning of a word.
 
     Args:
         path: The SentencePiece model.
@@ -216,13 +211,6 @@ def _pieces(
         (piece, 0.0, _UNKNOWN if number == UNK_ID else _CONTROL)
         for number, piece in enumerate(order.pieces[:4])
     ]
-    # Text starts with a space marker, which belongs to language tokens.
-    prefix = _SPACE if proto.normalizer_spec.add_dummy_prefix else ""
-    # Marian and Hugging Face look up the text of unknown tokens in the vocabulary, and
-    # find characters of the other language. Their score is that of unknown tokens.
-    is_unigram = proto.trainer_spec.model_type == _UNIGRAM
-    scores = [piece.score for piece in proto.pieces if piece.type == _NORMAL]
-    least = min(scores, default=0.0) - _UNKNOWN_PENALTY
     taken = {piece for piece, *_ in pieces}
     for piece in order.pieces[4:]:
         # SentencePiece crashes on null characters. Surrogates cannot be encoded.
@@ -232,11 +220,7 @@ def _pieces(
                 f"{piece!r}"
             )
         found = known.get(piece)
-        if _is_language_token(piece):
-            pieces.append((f"{prefix}{piece}", 0.0, _USER_DEFINED))
-        elif found is None and len(piece) == 1 and is_unigram:
-            pieces.append((piece, least, _NORMAL))
-        elif found is None or found.type == _UNKNOWN:
+        if found is None or found.type == _UNKNOWN:
             pieces.append((piece, 0.0, _UNUSED))
         else:
             pieces.append((piece, found.score, found.type))

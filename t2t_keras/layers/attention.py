@@ -1,5 +1,6 @@
 """Base class of self-attention and cross-attention (section 3.2)."""
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import keras
@@ -41,7 +42,7 @@ class AttentionResult(NamedTuple):
     key_value: KeyValue
 
 
-class Attention(TracedOutputs, keras.layers.Layer):
+class Attention(TracedOutputs, keras.layers.Layer, ABC):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
 
     Base class of `SelfAttention` and `CrossAttention`. The subclasses define how
@@ -93,9 +94,9 @@ class Attention(TracedOutputs, keras.layers.Layer):
         for name, units in self._input_projections().items():
             setattr(self, name, self._projection(units, name))
 
+    @abstractmethod
     def _input_projections(self) -> dict[str, int]:
         """Returns the output size of each input projection, by attribute name."""
-        raise NotImplementedError
 
     def _projection(self, units: int, name: str) -> Linear:
         return Linear(

@@ -1,5 +1,6 @@
 """Base classes of encoder and decoder layers and of their stacks."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import keras
@@ -17,7 +18,7 @@ from t2t_keras.layers.ssru import SSRU
 from t2t_keras.layers.symbolic_calls import TracedOutputs
 
 
-class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
+class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer, ABC):
     """Base class of `EncoderLayer` and `DecoderLayer`.
 
     Each sub-layer is an attribute with its name, one of `sublayer_names`, and its
@@ -27,9 +28,9 @@ class SublayeredLayer(Configured, TracedOutputs, keras.layers.Layer):
     """
 
     @property
+    @abstractmethod
     def sublayer_names(self) -> tuple[str, ...]:
         """Names of the sub-layers, from the input on."""
-        raise NotImplementedError
 
     def __init__(self, config: TransformerConfig | None = None, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
@@ -101,7 +102,7 @@ class Stack(Configured, TracedOutputs, keras.layers.Layer):
     Args: A `TransformerConfig`, or individual fields of one (see `Configured`).
     """
 
-    layer_class: type[SublayeredLayer] = SublayeredLayer
+    layer_class: type[SublayeredLayer]
 
     def __init__(self, config: TransformerConfig | None = None, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)

@@ -1,12 +1,15 @@
 """Tests that a directory is created atomically, despite kills and concurrency."""
 
+import errno
 import os
+import resource
 import signal
 import sys
 
 import pytest
 
 from t2t_keras.data.new_directory import is_being_filled, new_directory
+from t2t_keras.files import WriteError
 
 FILE_SYSTEM_EVENTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "open"}
 
@@ -23,6 +26,25 @@ def fail(path):
     with new_directory(path, "manifest", "") as work:
         (work / "b").write_text("half")
         raise KeyError("disk")
+
+
+def fill_beyond_the_limit(path):
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    with new_directory(path, "manifest", "") as work:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        (work / "b").write_text("x" * 5000)
+
+
+def test_full_disk_is_an_error_that_names_the_directory(tmp_path):
+    path = tmp_path / "new"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with pytest.raises(WriteError) as full:
+            fill_beyond_the_limit(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (full.value.errno, full.value.filename) == (errno.EFBIG, str(path))
+    assert not path.exists()
 
 
 def content(path):

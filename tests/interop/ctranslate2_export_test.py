@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from card_program import run_card
 from exported import LINES
+from hf_archive import write_archive
 
 from t2t_keras import Transformer
 from t2t_keras.config import TransformerConfig
@@ -18,6 +19,7 @@ from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
 from t2t_keras.interop.ctranslate2_export import export_ctranslate2
+from t2t_keras.interop.formats import read_model
 from t2t_keras.interop.imported_model import ImportedModel, Origin, write_model_dir
 from t2t_keras.model_dir import ModelDir
 
@@ -142,7 +144,10 @@ def test_table_of_positions_ends_after_the_longest_sentences(tmp_path):
         )
 
 
-@pytest.mark.parametrize("options", [{"force_end": True}, {"max_output_tokens": 14}])
+@pytest.mark.parametrize(
+    "options",
+    [{"force_end": True}, {"max_output_tokens": 14}, {"max_length_factor": 1.5}],
+)
 def test_program_in_the_card_cuts_long_sentences_as_t2t_translate(options, tmp_path):
     model_dir = make_model_dir(tmp_path / "model")
     options = SearchOptions(
@@ -154,6 +159,21 @@ def test_program_in_the_card_cuts_long_sentences_as_t2t_translate(options, tmp_p
     lines = ["", "a\tdog\x01 7", "no \u6f22\u5b57 </s>", "dog " * 20, "the", *SENTENCES]
     translator = model_dir.translator(options=options, max_input_tokens=12)
     expected = [best.text for best, *_ in translator.translate(lines)]
+    assert len(set(expected)) > 5
+    assert run_card(tmp_path / "export", "\n".join([*lines, ""])) == expected
+
+
+def test_program_in_the_card_looks_up_pieces_of_an_imported_vocabulary(tmp_path):
+    write_archive(tmp_path / "opus")
+    write_model_dir(read_model(tmp_path / "opus"), tmp_path / "model")
+    options = SearchOptions(beam_size=1, max_extra_length=5, no_repeat_ngram=2)
+    model_dir = ModelDir(tmp_path / "model")
+    export_ctranslate2(model_dir, tmp_path / "export", options=options)
+    lines = [
+        *(">>fra<< the old man", ">>deu<<the old man", ">>xyz<< the old man"),
+        *("a >>fra<< boat", "ein V\xf6gel", "", " </s> the </s>", "the red house"),
+    ]
+    expected = model_dir.translator(options=options)(lines)
     assert len(set(expected)) > 5
     assert run_card(tmp_path / "export", "\n".join([*lines, ""])) == expected
 

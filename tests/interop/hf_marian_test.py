@@ -190,6 +190,12 @@ def test_output_matrix_of_its_own_is_kept(tmp_path):
         "zoo qué",
         "the ö",
         "a ☃ b",
+        "ein Vögel",
+        "☃☃ Vö ö☃ öV",
+        ">>fra<<the old man",
+        "a >>fra<< boat",
+        ">>fra<<",
+        ">>fra<< >>deu<< boat",
     ],
 )
 def test_tokens_are_those_of_the_original(text, tmp_path):
@@ -201,11 +207,7 @@ def test_tokens_are_those_of_the_original(text, tmp_path):
         number + 2
         for number in foreign_ids(directory, "source", text)
     ]
-    if text.startswith(">>xyz"):
-        # An unknown language token is text here, and <unk> there.
-        assert own_ids(tokenizer, text)[-4:] == theirs[-4:]
-    else:
-        assert own_ids(tokenizer, text) == theirs
+    assert own_ids(tokenizer, text) == theirs
 
 
 def test_search_options_are_the_generation_settings(tmp_path):

@@ -1,6 +1,7 @@
 """Imports a model with t2t-import, and runs the other stages on the result."""
 
 import json
+import os
 import shutil
 import sys
 
@@ -62,6 +63,20 @@ def test_import_refuses_what_it_cannot_read_and_leaves_nothing(work, tmp_path):
         "import_model", f"--input={work}/opus", f"--model_dir={work}/model", status=2
     ).stderr
     assert "not an empty directory" in refused
+
+
+def test_pipes_and_packed_files_are_refused_without_being_read(work, tmp_path):
+    shutil.copytree(work / "opus", tmp_path / "pipe")
+    (tmp_path / "pipe" / "vocab.json").unlink()
+    os.mkfifo(tmp_path / "pipe" / "vocab.json")
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "model.ende.bin.gz").write_bytes(b"")
+    for name, message in (
+        ("pipe", "vocab.json is neither a file nor a directory"),
+        ("packed", "Unpack model.ende.bin.gz with gunzip first"),
+    ):
+        flags = f"--input={tmp_path}/{name}", f"--model_dir={tmp_path}/new"
+        assert message in stage("import_model", *flags, status=2).stderr
 
 
 def test_stages_use_the_generation_settings_unless_flags_override_them(work):

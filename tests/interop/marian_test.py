@@ -203,7 +203,9 @@ def test_search_options_follow_the_decoder_configuration(tmp_path):
     (tmp_path / "bin" / "config.yml").write_text("bergamot-mode: native\nbeam-size: 2")
     assert read_model(tmp_path / "bin").search["beam_size"] == 2
     (tmp_path / "bin" / "config.yml").unlink()
-    assert read_model(tmp_path / "bin").search["beam_size"] == 1
+    search = read_model(tmp_path / "bin").search
+    assert search["beam_size"] == search["length_penalty"] == 1
+    assert search["max_length_factor"] == 2
     assert read_model(tmp_path / "bin").origin[2:] == ("en", "de")
 
 
