@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_keras.layers.gradient_lifetime import free_gradient_with_graph
+
 
 def linear_recurrence(decay: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
     """Computes y_t = decay_t * y_(t-1) + inputs_t for all positions t, with y_0 = 0.
@@ -21,22 +23,12 @@ def linear_recurrence(decay: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
     Returns:
         `[batch, length, size]` in the same dtype.
     """
-    outputs = _traced_recurrence(decay.dtype)(decay, inputs)
+    outputs = _recurrence_with_gradient(decay, inputs)
+    free_gradient_with_graph(outputs)
     return tf.ensure_shape(outputs, inputs.shape)
 
 
-@functools.cache
-def _traced_recurrence(dtype: tf.DType) -> Any:
-    # TensorFlow keeps the graph in which a custom gradient was traced until the process
-    # ends. Traced once per dtype, that is a small graph and not each model's.
-    spec = tf.TensorSpec([None, None, None], dtype)
-    return tf.function(
-        tf.custom_gradient(_recurrence_with_gradient),
-        input_signature=[spec, spec],
-        autograph=False,
-    )
-
-
+@tf.custom_gradient
 def _recurrence_with_gradient(decay: tf.Tensor, inputs: tf.Tensor) -> Any:
     outputs = _scan(decay, inputs)
 
