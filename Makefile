@@ -25,7 +25,7 @@ bench: $(SETUP)
 	$(BIN)/python benchmarks/bench.py $(if $(MULTI30K),--multi30k=$(MULTI30K))
 
 test: $(SETUP) lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Compares models with other frameworks, which have an environment of their own.
 $(INTEROP)/.installed: tests/interop/requirements.txt
