@@ -53,8 +53,8 @@ def test_readme_example_trains_a_model(data_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(PRESETS, "tiny", SMALL)
     exec(lines, {})
     assert re.match(r"100 \{'val_loss': .*'val_bleu': ", capsys.readouterr().out)
-    assert ModelDir("model").checkpoints.steps()[-1] == 100
-    assert list(Path("model/logs/train").iterdir())
+    assert ModelDir("notebook-model").checkpoints.steps()[-1] == 100
+    assert list(Path("notebook-model/logs/train").iterdir())
 
 
 def test_resumed_call_in_a_thread_matches_uninterrupted_command(data_dir, tmp_path):
