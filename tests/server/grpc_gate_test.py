@@ -207,16 +207,17 @@ def tensor(content):
     return field(2, field(1, b"x") + field(2, content))
 
 
+# Functions, so that collecting the tests does not allocate 100 MB.
 HOSTILE = {
-    "dimensions": tensor(field(2, b"\x12\x00" * (MAX_BYTES // 2 - 50))),
-    "vast dimensions": tensor(
+    "dimensions": lambda: tensor(field(2, b"\x12\x00" * (MAX_BYTES // 2 - 50))),
+    "vast dimensions": lambda: tensor(
         b"\x08\x01" + field(2, field(2, b"\x08" + b"\x80" * 8 + b"\x40") * 120_000)
     ),
-    "strings": tensor(b"\x42\x00" * (MAX_BYTES // 2 - 50)),
-    "variants": tensor(b"\x7a\x00" * (MAX_BYTES // 2 - 50)),
-    "inputs": b"\x12\x00" * (MAX_BYTES // 2 - 50),
-    "filters": b"\x1a\x00" * (MAX_BYTES // 2 - 50),
-    "unknown fields": b"\xf8\x01\x01" * (MAX_BYTES // 3 - 50),
+    "strings": lambda: tensor(b"\x42\x00" * (MAX_BYTES // 2 - 50)),
+    "variants": lambda: tensor(b"\x7a\x00" * (MAX_BYTES // 2 - 50)),
+    "inputs": lambda: b"\x12\x00" * (MAX_BYTES // 2 - 50),
+    "filters": lambda: b"\x1a\x00" * (MAX_BYTES // 2 - 50),
+    "unknown fields": lambda: b"\xf8\x01\x01" * (MAX_BYTES // 3 - 50),
 }
 
 
@@ -234,7 +235,7 @@ def test_messages_with_many_fields_do_not_block_the_event_loop():
     async def test(running, channel):
         ticking = asyncio.create_task(tick())
         responses = {
-            name: await send(channel, content) for name, content in HOSTILE.items()
+            name: await send(channel, content()) for name, content in HOSTILE.items()
         }
         ticking.cancel()
         message = "INVALID_ARGUMENT", "A message may have at most 524,288 fields."

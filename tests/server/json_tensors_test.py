@@ -109,20 +109,41 @@ def test_invalid_bodies_are_rejected_with_a_message(text, message):
 LARGE = 3_000_000
 
 
+def rejection(text):
+    """Returns the message of the error for a body with a vector of float32."""
+    definition = signature(x="float32")
+    del definition.inputs["x"].tensor_shape.dim[:]
+    definition.inputs["x"].tensor_shape.unknown_rank = False
+    definition.inputs["x"].tensor_shape.dim.add(size=-1)
+    with pytest.raises(ServingError) as raised:
+        to_arrays(parse(text.encode()), definition, 1024)
+    assert raised.value.code.name == "INVALID_ARGUMENT"
+    assert len(raised.value.message) < 300
+    return raised.value.message
+
+
+# Built during the test, so that collecting the tests does not allocate 50 MB.
+@pytest.mark.parametrize(
+    ("start", "repeated", "end", "message"),
+    [
+        ('{"instances": [', "[],", "[]]}", "3,000,003 brackets, too many"),
+        ('{"inputs": [', "{},", "{}]}", "3,000,003 brackets, too many"),
+        ('{"inputs": [', "0,", "0]}", "at most 1,024 rows. Received: 3,000,001"),
+        ('{"instances": [', "0,", "0]}", "at most 1,024 rows"),
+    ],
+)
+def test_too_large_bodies_are_rejected(start, repeated, end, message):
+    assert message in rejection(start + repeated * LARGE + end)
+
+
+def test_too_many_names_are_rejected():
+    names = ",".join(f'"{number}":""' for number in range(200_000))
+    assert "200,000 colons, too many" in rejection(f"{{{names}}}")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"instances": [' + "[]," * LARGE + "[]]}", "3,000,003 brackets, too many"),
-        ('{"inputs": [' + "{}," * LARGE + "{}]}", "3,000,003 brackets, too many"),
-        (
-            "{" + ",".join(f'"{n}":""' for n in range(200_000)) + "}",
-            "200,000 colons, too many",
-        ),
-        (
-            '{"inputs": [' + "0," * LARGE + "0]}",
-            "at most 1,024 rows. Received: 3,000,001",
-        ),
-        ('{"instances": [' + "0," * LARGE + "0]}", "at most 1,024 rows"),
         ('{"inputs": 1, "inputs": 2}', "a key twice"),
         ('{"instances": [{"x": 1, "x": 2}]}', "a key twice"),
         ('{"inputs": 1e400}', "1e400 is too large"),
@@ -131,19 +152,12 @@ LARGE = 3_000_000
             '{"inputs": [1, ' + "9" * 4000 + "]}",
             "x must be float32. Received: the number 9",
         ),
-        ('{"inputs": [[[1]]]}', r"x must have shape \[any\]. Received: \[1, 1, 1\]"),
+        ('{"inputs": [[[1]]]}', "x must have shape [any]. Received: [1, 1, 1]"),
     ],
     ids=lambda text: text[:20],
 )
-def test_too_large_bodies_and_values_are_rejected(text, message):
-    definition = signature(x="float32")
-    del definition.inputs["x"].tensor_shape.dim[:]
-    definition.inputs["x"].tensor_shape.unknown_rank = False
-    definition.inputs["x"].tensor_shape.dim.add(size=-1)
-    with pytest.raises(ServingError, match=message) as raised:
-        to_arrays(parse(text.encode()), definition, 1024)
-    assert raised.value.code.name == "INVALID_ARGUMENT"
-    assert len(raised.value.message) < 300
+def test_too_large_values_are_rejected(text, message):
+    assert message in rejection(text)
 
 
 def test_conversion_in_steps_keeps_all_values():
