@@ -16,7 +16,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_keras import runtime
+from t2t_keras import runtime, server_limits
 from t2t_keras.errors import UserError
 from t2t_keras.flags import server_access
 from t2t_keras.pipelines import stage
@@ -104,17 +104,26 @@ flags.DEFINE_integer(
     0,
 )
 flags.DEFINE_integer(
-    "max_request_bytes", 16 << 20, "Maximum size of a request in bytes.", 1
+    "max_request_bytes",
+    server_limits.MAX_REQUEST_BYTES,
+    "Maximum size of a request in bytes.",
+    1,
 )
 flags.DEFINE_integer(
-    "max_response_bytes", 64 << 20, "Maximum size of a response in bytes.", 1
+    "max_response_bytes",
+    server_limits.MAX_RESPONSE_BYTES,
+    "Maximum size of a response in bytes.",
+    1,
 )
 flags.DEFINE_integer(
-    "max_request_rows", 1024, "Maximum number of rows in a request.", 1
+    "max_request_rows",
+    server_limits.MAX_REQUEST_ROWS,
+    "Maximum number of rows in a request.",
+    1,
 )
 flags.DEFINE_integer(
     "max_concurrent_requests",
-    512,
+    server_limits.MAX_CONCURRENT_REQUESTS,
     "Maximum number of concurrent requests; further ones are refused.",
     1,
 )
@@ -135,7 +144,10 @@ flags.DEFINE_integer(
     1,
 )
 flags.DEFINE_float(
-    "request_timeout_s", 60.0, "Maximum time for a request, in seconds.", 0.001
+    "request_timeout_s",
+    server_limits.REQUEST_SECONDS,
+    "Maximum time for a request, in seconds.",
+    0.001,
 )
 flags.DEFINE_integer(
     "rest_api_timeout_in_ms",
@@ -144,7 +156,10 @@ flags.DEFINE_integer(
     1,
 )
 flags.DEFINE_float(
-    "grace_s", 30.0, "Seconds that running requests get to finish after SIGTERM.", 0
+    "grace_s",
+    server_limits.GRACE_SECONDS,
+    "Seconds that running requests get to finish after SIGTERM.",
+    0,
 )
 flags.DEFINE_string(
     "tls_client_ca",

@@ -255,7 +255,7 @@ MAY_IMPORT = {
     },
     "decoding": {"decoding", "config", "data", "layers", "transformer", "runtime"},
     "export": {"export", "data", "decoding", "transformer", "model_dir"},
-    "server": {"server", "export"},
+    "server": {"server", "server_limits", "export"},
     "client": {"client", "decoding"},
     "interop": {
         *("interop", "config", "data", "decoding", "layers", "training", "transformer"),

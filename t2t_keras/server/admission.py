@@ -10,6 +10,7 @@ from t2t_keras.plurals import counted
 from t2t_keras.server.memory_budget import PARSING_FACTOR
 from t2t_keras.server.serving_errors import ServingError
 from t2t_keras.server.thread_offload import LARGE, SMALL
+from t2t_keras.server_limits import MAX_CONCURRENT_REQUESTS
 
 Hold = Callable[[int], None]
 """Adds a number of bytes to those that a request holds.
@@ -32,7 +33,7 @@ class Admission:
 
     def __init__(
         self,
-        max_requests: int = 512,
+        max_requests: int = MAX_CONCURRENT_REQUESTS,
         max_bytes: int = 1 << 30,
         available_bytes: Callable[[], float] = lambda: math.inf,
     ) -> None:

@@ -22,6 +22,7 @@ from t2t_keras.server.saved_model import (
 )
 from t2t_keras.server.serving_errors import ServingError
 from t2t_keras.server.thread_offload import offload
+from t2t_keras.server_limits import MAX_REQUEST_ROWS
 
 
 class Predictor:
@@ -40,7 +41,7 @@ class Predictor:
         registry: Registry,
         batcher: Batcher,
         metrics: Metrics,
-        max_rows: int = 1024,
+        max_rows: int = MAX_REQUEST_ROWS,
         admission: Admission | None = None,
     ) -> None:
         self.registry = registry

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from t2t_keras import server_limits
 from t2t_keras.errors import UserError
 from t2t_keras.server.prometheus import PATH as METRICS_PATH
 from t2t_keras.server.tls import ServerTls
@@ -51,13 +52,13 @@ class ServerOptions:
     allowed_hosts: Sequence[str] = ()
     allow_origins: bool = False
     metrics_path: str | None = METRICS_PATH
-    max_request_bytes: int = 16 << 20
-    max_response_bytes: int = 64 << 20
+    max_request_bytes: int = server_limits.MAX_REQUEST_BYTES
+    max_response_bytes: int = server_limits.MAX_RESPONSE_BYTES
     max_connections: int = 4096
-    request_timeout: float = 60.0
+    request_timeout: float = server_limits.REQUEST_SECONDS
     rest_timeout: float | None = None
     checks_method_names: bool = False
-    grace: float = 30.0
+    grace: float = server_limits.GRACE_SECONDS
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
