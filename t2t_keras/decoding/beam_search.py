@@ -22,8 +22,6 @@ from t2t_keras.decoding.beam_search_steps import (
     collect_results,
     extend_tokens,
     force_end,
-    is_unfinished,
-    max_output_lengths,
     predict_next,
     sample_candidates,
     select_best,
@@ -33,6 +31,7 @@ from t2t_keras.decoding.beam_search_steps import (
 )
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.search_stopping import is_unfinished, max_output_lengths
 from t2t_keras.decoding.token_history import IDS, LOG_PROBS, padded_history
 
 

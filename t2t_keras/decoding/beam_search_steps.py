@@ -1,7 +1,8 @@
 """The steps of a search, in the order in which `search` takes them.
 
 Each step is a function of tensors that can be run and tested alone. `step` is the
-number of tokens that all beams have, a scalar int32.
+number of tokens that all beams have, a scalar int32. When rows finish is decided in
+`search_stopping.py`.
 """
 
 import math
@@ -17,7 +18,7 @@ from t2t_keras.decoding.beam_search_state import (
 )
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.ensemble import Ensemble
-from t2t_keras.decoding.length_penalty import length_penalty_of
+from t2t_keras.decoding.length_penalty import hypothesis_scores
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.decoding.token_history import (
     IDS,
@@ -31,30 +32,6 @@ from t2t_keras.decoding.token_history import (
 )
 from t2t_keras.decoding.top_k import top_k
 from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID
-
-
-def max_output_lengths(
-    source: tf.Tensor, prefix: tf.Tensor, options: SearchOptions
-) -> tf.Tensor:
-    """Returns the maximum number of tokens of each output, end token included.
-
-    Args:
-        source: `[batch, source]` int32 ids, 0 for padding.
-        prefix: `[batch, prefix]` int32 ids of forced prefixes, 0 for padding.
-        options: Search options.
-
-    Returns:
-        `[batch]` int32.
-    """
-    longest = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
-    if options.max_length_factor != 1.0:
-        scaled = tf.cast(longest, tf.float32) * options.max_length_factor
-        longest = tf.cast(scaled, tf.int32)
-    longest = tf.maximum(longest + options.max_extra_length, options.min_length + 1)
-    if options.max_output_tokens:
-        longest = tf.minimum(longest, options.max_output_tokens)
-    prefix_lengths = tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32)
-    return tf.maximum(longest, prefix_lengths + 1)
 
 
 def predict_next(ensemble: Ensemble, step: tf.Tensor, state: State) -> Predictions:
@@ -179,7 +156,7 @@ def update_finished(
         options: Search options.
     """
     beam_size = options.beam_size
-    scores = candidates.log_probs / _length_penalty(step + 1, options)
+    scores = hypothesis_scores(candidates.log_probs, step + 1, options)
     # A candidate may end only if it ranks among the first beam_size, which makes one
     # beam equal to greedy search. Unused beams yield no hypotheses.
     is_kept = tf.range(tf.shape(candidates.tokens)[1]) < beam_size
@@ -236,37 +213,11 @@ def update_beams(
     )
 
 
-def _length_penalty(length: tf.Tensor, options: SearchOptions) -> tf.Tensor:
-    return length_penalty_of(
-        length, options.length_penalty, options.length_penalty_beta
-    )
-
-
-def is_unfinished(step: tf.Tensor, state: State, options: SearchOptions) -> tf.Tensor:
-    """Returns which rows can still find a better hypothesis, `[rows]` bool."""
-    can_grow = (step < state.max_length) & ~tf.math.is_nan(state.log_probs[:, 0])
-    if options.sample:
-        is_live = tf.reduce_any(state.log_probs > IMPOSSIBLE / 2, axis=1)
-        return can_grow & is_live
-    if options.beam_size == 1:  # Greedy search stops at the first end token.
-        return can_grow & (state.finished_scores[:, 0] < IMPOSSIBLE / 2)
-    if options.early_stopping == "never":
-        # Log-probabilities never increase; the penalty is largest at maximum length.
-        length, worst = state.max_length, options.n_best - 1
-    else:
-        length, worst = step, -1
-    best_reachable = state.log_probs[:, 0] / _length_penalty(length, options)
-    worst_kept = state.finished_scores[:, worst]
-    if options.early_stopping == "first":
-        can_grow &= worst_kept < IMPOSSIBLE / 2
-    return can_grow & (best_reachable > worst_kept)
-
-
 def collect_results(
     step: tf.Tensor, state: State, options: SearchOptions
 ) -> BatchResults:
     """Returns the hypotheses of all rows of a state, `[rows, beam, step]`."""
-    unfinished = state.log_probs / _length_penalty(step, options)
+    unfinished = hypothesis_scores(state.log_probs, step, options)
     if options.sample:  # Truncated samples count too.
         scores = tf.concat([state.finished_scores, unfinished], axis=1)
         scores, kept = tf.math.top_k(scores, options.beam_size)

@@ -13,8 +13,6 @@ from t2t_keras.decoding.beam_search_steps import (
     collect_results,
     extend_tokens,
     force_end,
-    is_unfinished,
-    max_output_lengths,
     sample_candidates,
     select_best,
     update_beams,
@@ -23,6 +21,7 @@ from t2t_keras.decoding.beam_search_steps import (
 )
 from t2t_keras.decoding.constraints import IMPOSSIBLE
 from t2t_keras.decoding.options import SearchOptions
+from t2t_keras.decoding.search_stopping import is_unfinished, max_output_lengths
 from t2t_keras.decoding.token_history import IDS, LOG_PROBS
 
 STEP = tf.constant(2)
