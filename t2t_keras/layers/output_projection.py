@@ -12,8 +12,8 @@ class OutputProjection(NamedTuple):
     """The linear map before the softmax: logits = states W^T + b (section 3.4).
 
     Training, search, scoring and export all compute logits with `logits`. The only
-    other implementation is `token_losses`, which fuses the projection with the loss and
-    has a cheaper custom gradient.
+    other implementation is `fused_token_losses`, which fuses the projection with the
+    loss and has a cheaper custom gradient.
 
     Attributes:
         matrix: W, `[vocab_size, d_model]` float in the dtype of the variable. With
@@ -40,10 +40,10 @@ class OutputProjection(NamedTuple):
         matrix = tf.cast(self.matrix, states.dtype)
         return project(states, matrix, bias, self.fuse_bias)
 
-    def token_losses(
+    def fused_token_losses(
         self, labels: tf.Tensor, states: tf.Tensor, label_smoothing: float
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Computes `losses.token_losses` of the logits at lower cost.
+        """Computes `token_losses` of `t2t_keras.training.losses` at lower cost.
 
         This form saves three of the four passes over `[n, vocab_size]` numbers. The
         label's logit and the mean logit are products of a state with one row and with

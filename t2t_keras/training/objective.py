@@ -65,7 +65,7 @@ class Objective:
         real = labels != PAD_ID
         if not (self.r_drop and training):
             states = self._states(model, source, shifted, training)
-            smoothed, nll, correct = model.output_projection().token_losses(
+            smoothed, nll, correct = model.output_projection().fused_token_losses(
                 labels, states, self.label_smoothing
             )
             total = tf.reduce_sum(tf.where(real, smoothed, 0.0))

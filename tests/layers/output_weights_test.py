@@ -77,7 +77,7 @@ def test_loss_of_the_projection_is_that_of_its_logits_in_value_and_gradient(
 
     def fused():
         states = tf.reshape(model.target_states(inputs), [-1, 8])
-        return model.output_projection().token_losses(labels, states, 0.1)[:2]
+        return model.output_projection().fused_token_losses(labels, states, 0.1)[:2]
 
     results = []
     for function in (plain, fused):
@@ -107,8 +107,8 @@ def test_gradient_of_the_bias_does_not_overflow_in_float16():
         layer.build((None, None, 4))
         states = tf.cast(np.random.default_rng(0).normal(size=(9, 4)), dtype)
         with tf.GradientTape() as tape:
-            projection = layer.output_projection()
-            losses, _, _ = projection.token_losses(tf.constant([1] * 9), states, 0.1)
+            projection, labels = layer.output_projection(), tf.constant([1] * 9)
+            losses, _, _ = projection.fused_token_losses(labels, states, 0.1)
             total = tf.reduce_sum(losses) * 2.0**15
         gradients.append(tape.gradient(total, layer.bias.value))
     assert np.abs(gradients[0]).max() > 65504

@@ -60,7 +60,7 @@ def test_fused_loss_equals_loss_of_logits_in_value_and_gradient(with_bias, smoot
         return *token_losses(labels, logits, smoothing), correct
 
     def fused(projection):
-        return projection.token_losses(labels, states, smoothing)
+        return projection.fused_token_losses(labels, states, smoothing)
 
     results = []
     for function in (plain, fused):
@@ -91,11 +91,11 @@ def test_fused_loss_requires_one_label_per_state():
         (tf.range(9), tf.ones([1, 6])),
     ):
         with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=r"hape"):
-            projection.token_losses(labels, states, 0.1)
+            projection.fused_token_losses(labels, states, 0.1)
 
 
 def fused_losses(labels, states, table, smoothing):
-    return OutputProjection(table).token_losses(labels, states, smoothing)
+    return OutputProjection(table).fused_token_losses(labels, states, smoothing)
 
 
 def low_precision_gradients(function, dtype, bias):
@@ -122,7 +122,7 @@ def test_fused_gradient_with_a_bias_is_accurate_in_bfloat16():
         return token_losses(labels, projection.logits(states), 0.1)[0]
 
     def fused(projection, labels, states):
-        return projection.token_losses(labels, states, 0.1)[0]
+        return projection.fused_token_losses(labels, states, 0.1)[0]
 
     exact = low_precision_gradients(plain, tf.float32, bias)
     errors = [
