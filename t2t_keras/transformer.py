@@ -1,7 +1,7 @@
 """The Transformer (Vaswani et al., 2017): decode(encode(source))."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from t2t_keras.keras_backend import require_tensorflow
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t_keras.config.transformer_config import TransformerConfig
 from t2t_keras.layers.config_layer import Configured
 from t2t_keras.layers.decoder import Decoder
-from t2t_keras.layers.decoder_outputs import DecoderCache, DecoderScores
+from t2t_keras.layers.decoder_outputs import DecoderCache
 from t2t_keras.layers.dropout import Dropout
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.encoder import Encoder
@@ -24,34 +24,7 @@ from t2t_keras.layers.positional_encoding import POSITIONAL_ENCODINGS
 from t2t_keras.layers.seeds import child_seed
 from t2t_keras.layers.shapes import require_shape, size_of
 from t2t_keras.layers.symbolic_calls import TracedOutputs
-
-
-class TransformerResult(NamedTuple):
-    """Output of the model with its attention weights.
-
-    Attributes:
-        logits: `[batch, target, target_vocab_size]` in the compute dtype.
-        scores: Attention weights: lists with one `[batch, heads, query, key]` tensor
-            per layer, under the keys "encoder", "decoder" and "cross". The list of
-            "decoder" is empty for a decoder with SSRUs.
-    """
-
-    logits: tf.Tensor
-    scores: dict[str, list[tf.Tensor]]
-
-
-class DecodeResult(NamedTuple):
-    """Output of `Transformer.decode` with attention weights and cache.
-
-    Attributes:
-        logits: `[batch, target, target_vocab_size]` in the compute dtype.
-        scores: The attention weights of each layer.
-        cache: The cache with the new positions appended.
-    """
-
-    logits: tf.Tensor
-    scores: list[DecoderScores]
-    cache: DecoderCache
+from t2t_keras.transformer_outputs import DecodeResult, TransformerResult
 
 
 @keras.saving.register_keras_serializable("t2t_keras")
@@ -371,7 +344,6 @@ class Transformer(Configured, TracedOutputs, keras.Model):
         """Exports the forward pass with Keras.
 
         To export a complete translation function, use `t2t-export`.
-
 
         Args:
             filepath: Directory to write.
