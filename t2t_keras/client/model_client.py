@@ -1,28 +1,21 @@
 """Base class of the gRPC and REST clients of a model server."""
 
 import abc
+import functools
 import ipaddress
 import queue
-import random
 import ssl
 import threading
-import time
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 from t2t_keras.certificates import load_pair
-from t2t_keras.client.responses import RequestError, read_response
+from t2t_keras.client.responses import read_response
+from t2t_keras.client.retrying import MAX_RETRIES, Retrying
 from t2t_keras.decoding.translator import Translation, windows
 from t2t_keras.errors import UserError
-
-MAX_RETRIES = 4
-MAX_BACKOFF = 10.0
-"""Seconds. A longer Retry-After of the server is honored."""
-
-_MIN_BACKOFF = 0.01
-"""Seconds. A busy server must not be retried without a pause."""
 
 _READ_AHEAD = 4
 """Requests to read ahead per concurrent request while a response is pending."""
@@ -127,17 +120,6 @@ class Client(abc.ABC):
             raise UserError(
                 f"Give either a version or a label. Received: {version} and {label!r}"
             )
-        if not 0 < timeout <= threading.TIMEOUT_MAX:
-            raise UserError(
-                "timeout must be above 0 seconds and at most "
-                f"{threading.TIMEOUT_MAX:.4g}. Received: {timeout}"
-            )
-        if backoff < _MIN_BACKOFF:
-            raise UserError(
-                f"backoff must be at least {_MIN_BACKOFF} s. Received: {backoff}"
-            )
-        if not 0 <= retries <= MAX_RETRIES:
-            raise UserError(f"retries must be 0 to {MAX_RETRIES}. Received: {retries}")
         if bool(certificate_file) != bool(key_file):
             raise UserError(
                 "A client certificate and its key must be given together. Received: "
@@ -151,9 +133,7 @@ class Client(abc.ABC):
         self.model_name = model_name
         self.version = version
         self.label = label
-        self.timeout = timeout
-        self.retries = retries
-        self.backoff = backoff
+        self.retrying = Retrying(timeout, retries, backoff)
         self.certificate_file = certificate_file
         self.key_file = key_file
         self.token = token
@@ -185,28 +165,8 @@ class Client(abc.ABC):
         sentences = list(sentences)
         if not sentences:
             return []
-        outputs = self._predict_with_retries(sentences)
+        outputs = self.retrying.call(functools.partial(self._predict, sentences))
         return read_response(self.server, outputs, len(sentences), self.n_best)
-
-    def _predict_with_retries(self, sentences: list[str]) -> Mapping[str, Any]:
-        """Sends a request until it succeeds, within the retries and the timeout."""
-        deadline = time.monotonic() + self.timeout
-        attempt = 0
-        while True:
-            try:
-                return self._predict(sentences, max(deadline - time.monotonic(), 0.001))
-            except RequestError as error:
-                if not error.may_retry or attempt == self.retries:
-                    raise
-                failure = error
-            attempt += 1
-            seconds = failure.retry_after
-            if seconds is None:
-                seconds = min(self.backoff * 2 ** (attempt - 1), MAX_BACKOFF)
-                seconds *= random.uniform(0.8, 1.2)
-            if time.monotonic() + seconds >= deadline:
-                raise failure.at_deadline(attempt)
-            time.sleep(seconds)
 
     def stream(
         self,
