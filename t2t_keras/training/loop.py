@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.training.trainer import Actions, Trainer
+from t2t_keras.training.trainer import Trainer
+from t2t_keras.training.worker_agreement import Actions
 
 
 def fit(
@@ -84,7 +85,7 @@ def fit(
         )
         # Callbacks run in one worker, but early stopping must end all of them.
         # This also makes every worker wait until the chief has saved.
-        stopped = trainer.agree(Actions(end=bool(model.stop_training))).end
+        stopped = trainer.workers.agree(Actions(end=bool(model.stop_training))).end
         done = done or (stopped and not cool_down(True))
         if agreed.interrupt:
             break

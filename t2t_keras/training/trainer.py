@@ -7,7 +7,7 @@ replicas nor on gradient accumulation.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,29 +19,9 @@ from t2t_keras.training.loss_scale import LossScale
 from t2t_keras.training.metrics import FIELDS, token_metrics
 from t2t_keras.training.objective import Batch, Objective
 from t2t_keras.training.optimizer import Adam
-from t2t_keras.training.strategy import worker_count, worker_index
 from t2t_keras.training.weight_averaging import ExponentialAverage
+from t2t_keras.training.worker_agreement import NO_ACTIONS, Actions, WorkerAgreement
 from t2t_keras.transformer import Transformer
-
-
-class Actions(NamedTuple):
-    """Actions after the next step. All workers take an action if any requests it.
-
-    Attributes:
-        validate: Validate and save.
-        end: End the training.
-        interrupt: Save and exit.
-        cool_down: Start the cooldown of the learning rate.
-    """
-
-    validate: bool = False
-    end: bool = False
-    interrupt: bool = False
-    cool_down: bool = False
-
-
-NO_ACTIONS = Actions()
-"""Continue with the next step."""
 
 
 class Trainer:
@@ -61,6 +41,7 @@ class Trainer:
 
     Attributes:
         ema: The `ExponentialAverage`, or None.
+        workers: Lets the workers agree on values and actions.
 
     Raises:
         UserError: If an argument is out of range.
@@ -89,6 +70,7 @@ class Trainer:
         self.clip_norm = clip_norm
         self.accumulate = accumulate
         self.strategy = strategy or tf.distribute.get_strategy()
+        self.workers = WorkerAgreement(self.strategy)
         # Keras's callbacks read the optimizer from the model.
         model.optimizer = optimizer
         self._variables = [v.value for v in model.trainable_variables]
@@ -119,9 +101,6 @@ class Trainer:
         self._accumulate = tf.function(self._run_accumulate, autograph=False)
         self._update = tf.function(self._run_update, autograph=False)
         self._evaluate = tf.function(self._run_evaluate, autograph=False)
-        self._agree = tf.function(
-            self._run_agree, autograph=False, reduce_retracing=True
-        )
 
     @property
     def state_variables(self) -> list[keras.Variable]:
@@ -249,33 +228,6 @@ class Trainer:
 
         return self._sum(self.strategy.run(replica_step, args=(next(parts),)))
 
-    def _run_agree(self, values: tf.Tensor) -> tf.Tensor:
-        return self._sum(self.strategy.run(lambda: values + 0))
-
-    def agree(self, requested: Actions) -> Actions:
-        """Returns the actions requested by any worker. All workers must call it."""
-        return Actions(*(self._agree(_vector(requested)).numpy() > 0).tolist())
-
-    def broadcast_from_chief(self, value: int) -> int:
-        """Returns the value passed by the chief. All workers must call it."""
-        mine = value if worker_index(self.strategy) == 0 else 0
-        total = self._agree(tf.constant([float(mine)], tf.float64)).numpy()[0]
-        # Every replica of the chief has added its value.
-        replicas = self.replicas // worker_count(self.strategy)
-        return round(total / replicas)
-
-    def is_same_on_all_workers(self, value: int) -> bool:
-        """Returns whether all workers passed the same value.
-
-        All workers must call it.
-
-        Args:
-            value: Integer from 0 to 2^16 - 1.
-        """
-        both = self._agree(tf.constant([value, value**2], tf.float64)).numpy()
-        # Numbers are equal if and only if their variance is 0.
-        return both[0] ** 2 == self.replicas * both[1]
-
     def train_step(
         self,
         parts: Iterator[Batch],
@@ -301,12 +253,12 @@ class Trainer:
         for _ in range(self.accumulate - 1):
             sums = sums + self._accumulate(parts)
         factor = tf.constant(rate_factor, tf.float32)
-        last, figures = self._update(parts, _vector(requested), factor)
+        last, figures = self._update(parts, requested.to_tensor(), factor)
         counted, agreed = np.split(last.numpy(), [len(FIELDS)])
         logs = token_metrics(counted + np.asarray(sums))
         logs |= {name: figures[name].numpy().item() for name in figures}
         logs["skipped"] = 0 if np.isfinite(logs["gradient_norm"]) else 1
-        return logs, Actions(*(agreed > 0).tolist())
+        return logs, Actions.of_any(agreed)
 
     def evaluate(self, parts: Iterator[Batch], batches: int) -> dict[str, float]:
         """Computes the metrics of held-out data, without dropout.
@@ -319,7 +271,3 @@ class Trainer:
         for _ in range(batches * self.accumulate):
             sums += self._evaluate(parts).numpy()
         return token_metrics(sums)
-
-
-def _vector(actions: Actions) -> tf.Tensor:
-    return tf.constant([float(action) for action in actions], tf.float64)

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import keras
 
 from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
-from t2t_keras.errors import UserError
 from t2t_keras.training.budget import TrainingBudget
-from t2t_keras.training.learning_rate_schedule import Cooldown
-from t2t_keras.training.trainer import Actions, Trainer
+from t2t_keras.training.trainer import Trainer
+from t2t_keras.training.worker_agreement import Actions
+from t2t_keras.training_run.cooldown import RunCooldown
 
 
 class Progress(keras.callbacks.Callback):
@@ -26,12 +25,11 @@ class Progress(keras.callbacks.Callback):
         checkpoint_minutes: Minutes between validations if `checkpoint_steps` is None.
         interrupted: Returns whether this process has been asked to stop.
         is_chief: Whether this worker is the chief, whose clock decides. Default True.
-        cooldown_share: Fraction of the training, at its end, over which the learning
-            rate decreases to zero. Default 0 (no cooldown).
+        cooldown_share: `share` of the `RunCooldown`. Default 0 (no cooldown).
         report: Called with a message when the cooldown begins. Default: no report.
 
     Attributes:
-        cooldown: The cooldown, or None before it begins.
+        cooldown: The cooldown of the learning rate.
         position: Position in the data.
         epoch: Number of intervals between validations completed by all processes of
             the run. Callbacks receive it as the epoch.
@@ -50,14 +48,7 @@ class Progress(keras.callbacks.Callback):
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
         super().__init__()
-        if not 0 <= cooldown_share < 1:
-            raise UserError(
-                f"cooldown must be at least 0 and below 1. Received: {cooldown_share}"
-            )
-        self.cooldown: Cooldown | None = None
-        self._cooldown_share = cooldown_share
-        self._report = report
-        self._cooldown_of: dict[str, Any] | None = None
+        self.cooldown = RunCooldown(budget, trainer, cooldown_share, report)
         self.position = START
         self.epoch = 0
         self._budget = budget
@@ -74,9 +65,7 @@ class Progress(keras.callbacks.Callback):
     def restore(self, state: dict[str, Any], stopped_early: bool = False) -> None:
         """Restores the state of an earlier process. All workers must call it.
 
-        A saved cooldown continues only if its cause still holds: early stopping, or the
-        same budget. With a larger budget, training continues at the scheduled learning
-        rate.
+        Early stopping that has been reached begins the cooldown, if one is configured.
 
         Args:
             state: Result of `state` in the earlier process.
@@ -88,12 +77,7 @@ class Progress(keras.callbacks.Callback):
         # Earlier versions did not save these two.
         self._minutes_validated = state.get("minutes_validated", state["minutes"])
         self.epoch = state.get("epoch", 0)
-        saved = state.get("cooldown")
-        if saved and self._cooldown_share:
-            budget = saved["budget"]
-            if stopped_early if budget is None else budget == asdict(self._budget):
-                self.cooldown = Cooldown(saved["start"], saved["end"])
-                self._cooldown_of = budget
+        self.cooldown.restore(state.get("cooldown"), stopped_early)
         if stopped_early:
             self.cool_down(stopped_early=True)
 
@@ -107,8 +91,7 @@ class Progress(keras.callbacks.Callback):
             "minutes": self._minutes(),
             "minutes_validated": self._minutes_validated,
             "epoch": self.epoch,
-            "cooldown": self.cooldown
-            and {**self.cooldown._asdict(), "budget": self._cooldown_of},
+            "cooldown": self.cooldown.state(),
         }
 
     def _minutes(self) -> float:
@@ -129,45 +112,17 @@ class Progress(keras.callbacks.Callback):
         Args:
             minutes: Minutes trained. Default: as measured.
         """
-        step = self._trainer.step
         spent = self._budget.fraction(
-            step,
+            self._trainer.step,
             self.epochs(),
             self._tokens,
             self._minutes() if minutes is None else minutes,
         )
-        cooled = min(1.0, step / self.cooldown.end) if self.cooldown else 0.0
-        return max(spent, cooled)
+        return max(spent, self.cooldown.fraction())
 
     def cool_down(self, stopped_early: bool) -> bool:
-        """Begins the cooldown if one is configured. All workers must call it.
-
-        Args:
-            stopped_early: Whether early stopping is the cause, rather than the budget.
-
-        Returns:
-            True if training continues with a learning rate that decreases to zero.
-        """
-        if self._cooldown_share and not self.cooldown:
-            # The fraction may depend on the clock, and the chief's clock decides.
-            plan = Cooldown.plan(
-                self._trainer.step, self.fraction(), self._cooldown_share
-            )
-            end = self._trainer.broadcast_from_chief(plan.end)
-            self.cooldown = plan._replace(end=end)
-            self._cooldown_of = None if stopped_early else asdict(self._budget)
-            self._report(
-                f"Cooldown: the learning rate decreases to zero at step {end:,}."
-            )
-        return self.is_cooling_down()
-
-    def is_cooling_down(self) -> bool:
-        """Returns whether a cooldown is in progress."""
-        return self.cooldown is not None and self._trainer.step < self.cooldown.end
-
-    def rate_factor(self) -> float:
-        """Returns the factor of the learning rate for the next update."""
-        return self.cooldown.rate_factor(self._trainer.step) if self.cooldown else 1.0
+        """Begins the cooldown now; see `RunCooldown.begin`."""
+        return self.cooldown.begin(self.fraction(), stopped_early)
 
     def is_over(self) -> bool:
         """Returns whether the budget is spent, ignoring minutes.
@@ -188,10 +143,7 @@ class Progress(keras.callbacks.Callback):
             validate=validate,
             end=self._is_chief and fraction >= 1,
             interrupt=self._interrupted(),
-            cool_down=bool(self._cooldown_share)
-            and self.cooldown is None
-            and self._is_chief
-            and fraction >= 1 - self._cooldown_share,
+            cool_down=self._is_chief and self.cooldown.is_due(fraction),
         )
 
     def is_regular(self) -> bool:

@@ -25,11 +25,12 @@ from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.loop import fit
 from t2t_keras.training.strategy import report_lost_workers
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
-from t2t_keras.training.trainer import NO_ACTIONS, Trainer
+from t2t_keras.training.trainer import Trainer
+from t2t_keras.training.worker_agreement import NO_ACTIONS
 from t2t_keras.training_run.reporting import Reporter, describe_start
 from t2t_keras.training_run.run_state import RunState, initial_state
 from t2t_keras.training_run.validation import Validation
-from t2t_keras.training_run.warm_start import copy_weights, differing_values
+from t2t_keras.training_run.warm_start import initialize_weights
 
 
 class TrainingResult(NamedTuple):
@@ -150,7 +151,7 @@ class TrainingRun:
                 self._model_dir.save_ema if trainer.ema else None,
             )
             self._check_workers()
-            if step := trainer.broadcast_from_chief(newest or 0):
+            if step := trainer.workers.broadcast_from_chief(newest or 0):
                 saved = self._model_dir.checkpoints.restore(
                     step, trainer.model.variables, trainer.state_variables
                 )
@@ -159,14 +160,21 @@ class TrainingRun:
                     saving.save_ema()  # The run was killed right after the checkpoint.
                 # The chief decides for all, so that no worker waits for another one.
                 finished = state.reason_finished()
-                if trainer.broadcast_from_chief(bool(finished)):
+                if trainer.workers.broadcast_from_chief(bool(finished)):
                     reporter.message(
                         f"{self._model_dir.path} is already trained: {finished}"
                     )
                     return self._result(True, {})
                 reporter.message(f"Resuming after step {step:,}.")
             elif self._init_from:
-                self._warm_start(self._init_from)
+                initialize_weights(
+                    trainer,
+                    self._data,
+                    self._transformer,
+                    self._init_from,
+                    self._init_checkpoint,
+                    reporter.message,
+                )
             return self._fit(state, saving)
 
     def _fit(self, state: RunState, saving: callbacks.SaveCheckpoint) -> TrainingResult:
@@ -196,7 +204,7 @@ class TrainingRun:
             progress.requested_actions,
             progress.is_over,
             progress.epoch,
-            progress.rate_factor,
+            progress.cooldown.rate_factor,
             progress.cool_down,
         )
         if stopping.is_exhausted:
@@ -214,7 +222,7 @@ class TrainingRun:
                 )
             # Wait until the chief has saved: when one worker exits, schedulers may end
             # the others.
-            trainer.agree(NO_ACTIONS)
+            trainer.workers.agree(NO_ACTIONS)
         return self._result(done, validation.metrics)
 
     def _result(self, is_finished: bool, metrics: dict[str, float]) -> TrainingResult:
@@ -247,22 +255,10 @@ class TrainingRun:
                 self._data.manifest,
             ]
         )
-        if not self._trainer.is_same_on_all_workers(
+        if not self._trainer.workers.is_same_on_all_workers(
             zlib.crc32(described.encode()) >> 16
         ):
             raise UserError("The workers were started with different flags or data.")
-
-    def _warm_start(self, init_from: str) -> None:
-        unmatched = copy_weights(
-            self._trainer, self._data, init_from, self._init_checkpoint
-        )
-        self._reporter.message(
-            f"Initialized with the weights of {init_from}"
-            + (f", except {', '.join(unmatched)}." if unmatched else ".")
-        )
-        if other := differing_values(self._transformer, init_from):
-            values = ", ".join(f"{name}={value}" for name, value in other.items())
-            self._reporter.message(f"{init_from} has other values: {values}.")
 
     def _board(self) -> TensorBoard:
         trainer = self._trainer

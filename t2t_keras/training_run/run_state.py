@@ -45,7 +45,7 @@ class RunState(NamedTuple):
     def reason_finished(self) -> str:
         """Returns why no training is left, or an empty string if some is."""
         steps = counted(self.progress.step, "step")
-        if self.stopping.is_exhausted and not self.progress.is_cooling_down():
+        if self.stopping.is_exhausted and not self.progress.cooldown.is_in_progress:
             return (
                 f"early stopping ended it after {steps}, because "
                 f"{self.stopping.reason()}. To continue, increase or unset "
@@ -96,7 +96,7 @@ def initial_state(
         training.early_stop_metric,
         training.early_stop_patience,
         # A cooldown always runs to its end.
-        lambda: progress.is_regular() and not progress.cooldown,
+        lambda: progress.is_regular() and not progress.cooldown.has_begun,
         training.early_stop_threshold,
     )
     skipped = SkippedSteps(

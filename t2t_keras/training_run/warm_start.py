@@ -1,5 +1,6 @@
 """Initial weights from another model directory."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,6 @@ _NOT_COMPARED = {
     # Settings that do not change what trained weights compute.
     *("dropout", "attention_dropout", "relu_dropout", "seed"),
 }
-
-
 _CHOSEN_FOR_THE_RUN = ("bleu_tokenizer", "pad_to_boundary")
 """Fields that `train` replaces by what fits the language or the devices."""
 
@@ -104,3 +103,34 @@ def copy_weights(
     if trainer.ema:
         trainer.ema.reset()
     return unmatched
+
+
+def initialize_weights(
+    trainer: Trainer,
+    data: PreparedData,
+    config: TransformerConfig,
+    init_from: str,
+    init_checkpoint: str,
+    report: Callable[[str], None],
+) -> None:
+    """Copies the weights of another model and reports what does not fit.
+
+    Args:
+        trainer: See `copy_weights`.
+        data: See `copy_weights`.
+        config: The configuration of the new model.
+        init_from: Directory of the other model.
+        init_checkpoint: See `copy_weights`.
+        report: Called with each message.
+
+    Raises:
+        UserError: If there are no such weights, or none of them fit.
+    """
+    unmatched = copy_weights(trainer, data, init_from, init_checkpoint)
+    report(
+        f"Initialized with the weights of {init_from}"
+        + (f", except {', '.join(unmatched)}." if unmatched else ".")
+    )
+    if other := differing_values(config, init_from):
+        values = ", ".join(f"{name}={value}" for name, value in other.items())
+        report(f"{init_from} has other values: {values}.")

@@ -27,7 +27,7 @@ from t2t_keras.training.metrics import token_metrics
 from t2t_keras.training.objective import Objective
 from t2t_keras.training.skipped_steps import NonFiniteGradientsError, SkippedSteps
 from t2t_keras.training.tensorboard import TensorBoard, model_graph
-from t2t_keras.training.trainer import Actions
+from t2t_keras.training.worker_agreement import Actions
 
 ORDER = BatchOrder(Batching(64), RandomExamples().lengths)
 

@@ -13,7 +13,7 @@ from t2t_keras.training.budget import TrainingBudget
 from t2t_keras.training.early_stopping import EarlyStopping
 from t2t_keras.training.learning_rate_schedule import Cooldown
 from t2t_keras.training.loop import fit
-from t2t_keras.training.trainer import Actions
+from t2t_keras.training.worker_agreement import Actions
 from t2t_keras.training_run.progress import Progress
 
 ORDER = BatchOrder(Batching(batch_sentences=1), np.ones([7, 2], int))
@@ -43,6 +43,7 @@ class FakeTrainer:
     def __init__(self, step=0):
         self.step = step
         self.model = SimpleNamespace(stop_training=False)
+        self.workers = self
         self.factors = []
 
     def train_step(self, parts, requested, rate_factor):
@@ -85,12 +86,16 @@ def run(
         interrupted=lambda: trainer.step + 1 == stop,
         cooldown_share=share,
     )
-    stopping = EarlyStopping("val_nll", patience, lambda: not progress.cooldown)
+    stopping = EarlyStopping(
+        "val_nll", patience, lambda: not progress.cooldown.has_begun
+    )
     if state:
         stopping.restore(state["stopping"])
         progress.restore(state["progress"], stopping.is_exhausted)
     ended = progress.fraction() >= 1
-    if not ended and not (stopping.is_exhausted and not progress.is_cooling_down()):
+    if not ended and not (
+        stopping.is_exhausted and not progress.cooldown.is_in_progress
+    ):
         fit(
             trainer,
             [],
@@ -99,7 +104,7 @@ def run(
             progress.requested_actions,
             progress.is_over,
             progress.epoch,
-            progress.rate_factor,
+            progress.cooldown.rate_factor,
             progress.cool_down,
         )
     state = {"stopping": stopping.state(), "progress": progress.state()}
