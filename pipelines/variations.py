@@ -47,16 +47,6 @@ _VOCABULARY = ("subword", "vocab_size")
 """Values of a preset that are flags of t2t-prepare, not of t2t-train."""
 _LOGGING_FLAGS = ("log_format", "report_seconds", "verbosity")
 """Flags of t2t-train that affect only its messages, not the trained model."""
-_SHOWN = (
-    "num_layers",
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "d_k",
-    "d_v",
-    "dropout",
-    "label_smoothing",
-)
 
 
 def main(arguments: list[str]) -> int:
@@ -132,10 +122,11 @@ def main(arguments: list[str]) -> int:
 def _write_table(
     directory: Path, results: dict[str, Any], wanted: dict[str, dict[str, Any]]
 ) -> str:
+    from t2t_keras.analysis.variations_table import variations_table
     from t2t_keras.files import write_atomically
 
     current = [r for r in VARIATIONS if results.get(r, {}).get("wanted") == wanted[r]]
-    table = _table({row: results[row] for row in current})
+    table = variations_table({row: results[row] for row in current}, FLAGS.row_score)
     write_atomically(directory / "variations.md", table.encode())
     return table
 
@@ -266,39 +257,6 @@ def _result(model_dir: Path) -> dict[str, Any]:
         "bleu": scores["scores"][0]["value"],
         "signature": scores["scores"][0]["signature"],
     }
-
-
-def _table(results: dict[str, Any]) -> str:
-    """Returns Table 3 in Markdown, with the paper's figures beside the new ones."""
-    figures = ("perplexity", FLAGS.row_score, "parameters x 10^6")
-    head = ["row", "", *_SHOWN, "steps"]
-    head += [heading for name in figures for heading in (name, "the paper's")]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, result in results.items():
-        paper = VARIATIONS[row]
-        values = dict(result["wanted"]["values"])
-        values["d_k"] = values["d_k"] or values["d_model"] // values["num_heads"]
-        values["d_v"] = values["d_v"] or values["d_k"]
-        cells = [
-            f"({paper.group})" if len(paper.group) == 1 else paper.group,
-            row,
-            *(str(values[name]) for name in _SHOWN),
-            f"{result['steps']:,}",
-            f"{result['perplexity']:.2f}",
-            f"{paper.perplexity:.2f}",
-            f"{result['bleu']:.2f}",
-            f"{paper.bleu:.1f}",
-            f"{result['parameters'] / 1e6:.3g}",
-            f"{paper.parameters}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    signatures = {result["signature"] for result in results.values()}
-    note = (
-        "Perplexity per token and BLEU of the last checkpoint on the dev split "
-        f"({'; '.join(sorted(signatures))}). The paper's figures are for newstest2013, "
-        "English to German, with tokenized BLEU and split compounds."
-    )
-    return "\n".join([*lines, "", note, ""])
 
 
 def run() -> None:
