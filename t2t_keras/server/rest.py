@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
-from urllib.parse import unquote
 
 import grpc
 import numpy as np
@@ -28,6 +26,7 @@ from t2t_keras.server.json_response import to_json
 from t2t_keras.server.json_tensors import to_arrays
 from t2t_keras.server.predictor import Predictor
 from t2t_keras.server.prometheus import PATH as METRICS_PATH
+from t2t_keras.server.rest_paths import VERBS, ModelPath
 from t2t_keras.server.saved_model import Arrays, bytes_of
 from t2t_keras.server.serving_errors import ServingError, invalid
 from t2t_keras.server.tf_examples import CLASSIFY, REGRESS, ExampleInference
@@ -53,13 +52,6 @@ HTTP_STATUS = {
 
 Result = TypeVar("Result")
 
-_MODEL = re.compile(
-    r"/v1/models(?:/(?P<name>[^/:]+)"
-    r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-    r"(?:/(?P<part>metadata|about)|:(?P<verb>predict|classify|regress))?)?",
-    # As in TensorFlow Serving, which then compares the last part as it is.
-    re.IGNORECASE,
-)
 _METHODS = {"classify": CLASSIFY, "regress": REGRESS}
 
 
@@ -152,33 +144,24 @@ class RestApi:
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _model(self, request: Request) -> Response:
-        raw = request.scope.get("raw_path", b"").decode("ascii", "replace")
-        match = _MODEL.fullmatch(raw)
-        verb = match["verb"] if match else None
+        raw = _raw_path(request)
+        path = ModelPath.parse(raw)
         if (
-            match is None
-            or request.method != ("POST" if verb else "GET")
-            or (verb and verb not in ("predict", *_METHODS))
+            path is None
+            or request.method != path.method
+            or path.verb not in (None, *VERBS)
         ):
             raise invalid(f"Malformed request: {request.method} {raw[:200]}")
-        if match["name"] is None:
+        if path.name is None:
             # For the page; TensorFlow Serving has no such endpoint.
             return JSONResponse({"models": self._registry.names})
-        # Decoded after matching: an encoded slash is part of a name.
-        spec = ModelSpec(name=unquote(match["name"]))
-        if match["version"]:
-            digits = match["version"].lstrip("0") or "0"
-            if len(digits) > 19 or int(digits) >= 1 << 63:
-                raise invalid(f"The version number {digits} is too large.")
-            spec.version.value = int(digits)
-        if match["label"]:
-            spec.version_label = unquote(match["label"])
-        if match["part"] == "metadata":
+        spec = path.model_spec()
+        if path.part == "metadata":
             return JSONResponse(model_metadata(self._registry, spec))
-        if match["part"] == "about":
+        if path.part == "about":
             return await self._about(spec)
-        if verb:
-            return await self._run(request, spec, verb)
+        if path.verb:
+            return await self._run(request, spec, path.verb)
         return JSONResponse(model_status(self._registry, spec))
 
     async def _about(self, spec: ModelSpec) -> Response:
@@ -294,12 +277,17 @@ class RestApi:
 
 async def _not_allowed(request: Request, error: Exception) -> Response:
     """Rejects an unsupported method and names the one that the path supports."""
-    raw = request.scope.get("raw_path", b"").decode("ascii", "replace")
-    match = _MODEL.fullmatch(raw)
-    allowed = "POST" if match and match["verb"] else "GET"
+    raw = _raw_path(request)
+    path = ModelPath.parse(raw)
+    allowed = path.method if path else "GET"
     method = request.method[:20]
     message = f"{method} is not allowed for {raw[:200]}; use {allowed}."
     return JSONResponse({"error": message}, 405, headers={"Allow": allowed})
+
+
+def _raw_path(request: Request) -> str:
+    """Returns the path as sent, not decoded."""
+    return request.scope.get("raw_path", b"").decode("ascii", "replace")
 
 
 class _TooLarge(ServingError):
