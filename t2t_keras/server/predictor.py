@@ -131,13 +131,13 @@ class Predictor:
         signature = spec.signature_name or DEFAULT_SIGNATURE
         model.check(signature, inputs)
         names = model.outputs_of(signature, output_filter)
-        key = properties = None
+        # The model's id stands for the version: each has its own batches.
+        key = (id(model), signature, frozenset(names))
+        properties = None
         if model.is_batchable(signature):
             rows = {len(array) for array in inputs.values()}
             check_rows(rows, self.max_rows)
             if version.joins_requests and len(rows) == 1:
-                # The model's id stands for the version: each has its own batches.
-                key = (id(model), signature, frozenset(names))
                 size = sum(array.nbytes for array in inputs.values())
                 properties = await offload(
                     size, _row_properties, version, model, signature, inputs, names
@@ -146,7 +146,9 @@ class Predictor:
         async with asyncio.timeout(max(timeout, 0)):
             # Without a variable: it and an error would form a reference cycle.
             return await asyncio.wrap_future(
-                self._batcher.submit(key, run, inputs, timeout, properties)
+                self._batcher.submit(
+                    key, run, inputs, timeout, properties, properties is not None
+                )
             )
 
     def _run_timed(

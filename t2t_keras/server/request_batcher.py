@@ -35,8 +35,10 @@ class Batcher:
     """Joins requests for the same signature and returns each its own rows.
 
     An idle thread takes all waiting requests; while all threads are busy, batches grow.
-    A request larger than a batch takes turns with others. Names and meanings of the
-    arguments are those of TensorFlow Serving's batching parameters.
+    A request larger than a batch takes turns with others, as do the requests for one
+    signature that run alone: however many wait for memory, others wait for one turn.
+    Names and meanings of the arguments are those of TensorFlow Serving's batching
+    parameters.
 
     Args:
         max_batch_size: Maximum number of rows of a batch. A larger request is split, or
@@ -71,7 +73,7 @@ class Batcher:
         self._observe = observe
         self._rows = 0
         self._closed = False
-        # The queue whose first request has waited longest comes first.
+        # In the order of their turns.
         self._queues: OrderedDict[Hashable, _Queue] = OrderedDict()
         self._changed = threading.Condition()
         self._threads = [
@@ -83,22 +85,25 @@ class Batcher:
 
     def submit(
         self,
-        key: Hashable | None,
+        key: Hashable,
         run: Run,
         inputs: Arrays,
         seconds: float = math.inf,
         rows: Rows | None = None,
+        joinable: bool = True,
     ) -> "Future[Arrays]":
         """Enqueues a request.
 
         Args:
-            key: Requests with equal keys may be joined; None for a request that must
-                run alone.
+            key: Requests with equal keys may be joined; those that must run alone take
+                turns with requests of other keys.
             run: Runs a batch; the same function for equal keys.
             inputs: Arrays by name; with equal first dimensions if they may be joined.
             seconds: Timeout in seconds. Default none.
             rows: Properties of the rows of a request that may be joined. Default: it
                 must not be split.
+            joinable: Whether the request may be joined with others. Default True;
+                otherwise it runs alone.
 
         Returns:
             Future outputs. If it is cancelled in time, nothing is computed.
@@ -106,11 +111,11 @@ class Batcher:
         Raises:
             ServingError: If too many rows are waiting.
         """
-        if key is not None and rows is None:
+        if joinable and rows is None:
             rows = Rows(np.zeros(len(next(iter(inputs.values()))), int))
         request = BatchRequest(
             inputs,
-            None if key is None else rows,
+            rows if joinable else None,
             time.monotonic() + seconds,
             self._max_response_bytes,
         )
@@ -127,8 +132,8 @@ class Batcher:
             shapes = tuple(
                 (name, array.shape[1:]) for name, array in sorted(inputs.items())
             )
-            queue_key = object() if key is None else (key, shapes)
-            queue = _Queue(run, key is not None, deque())
+            queue_key = (key, shapes if joinable else None)
+            queue = _Queue(run, joinable, deque())
             queue = self._queues.setdefault(queue_key, queue)
             queue.requests.append(request)
             self._rows += request.rows
@@ -208,6 +213,7 @@ class Batcher:
             queue.requests.popleft()
             if request.left:  # Takes turns with the others.
                 queue.requests.append(request)
+            if request.left or not queue.joinable:
                 break
         self._rows -= rows
         if queue.requests:

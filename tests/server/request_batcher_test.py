@@ -76,13 +76,27 @@ def test_other_keys_and_shapes_are_not_joined(gate):
         batcher.submit("key", gate, rows(1)),
         batcher.submit("other", gate, rows(2)),
         batcher.submit("key", gate, {"x": np.array([[3, 4]])}),
-        batcher.submit(None, gate, rows(5)),
-        batcher.submit(None, gate, rows(6)),
+        batcher.submit("key", gate, rows(5), joinable=False),
+        batcher.submit("key", gate, rows(6), joinable=False),
     ]
     gate.open.set()
     for future in futures:
         future.result(30)
     assert gate.batches == [[0], [1], [2], [[3, 4]], [5], [6]]
+    batcher.close()
+
+
+def test_requests_that_run_alone_take_turns_with_other_keys(gate):
+    batcher, _ = blocked_batcher(gate)
+    futures = [
+        *(batcher.submit("huge", gate, rows(n), joinable=False) for n in range(1, 5)),
+        batcher.submit("key", gate, rows(5)),
+        batcher.submit("alone", gate, rows(6), joinable=False),
+    ]
+    gate.open.set()
+    for future in futures:
+        future.result(30)
+    assert gate.batches == [[0], [1], [5], [6], [2], [3], [4]]
     batcher.close()
 
 
@@ -125,7 +139,8 @@ def test_cancelled_request_frees_its_place(gate):
     batcher, _ = blocked_batcher(gate, max_batch_size=2, max_enqueued_batches=1)
     for _ in range(10):
         assert batcher.submit("key", gate, rows(1, 2)).cancel()
-        assert batcher.submit(None, gate, rows(1, 2)).cancel()
+        alone = batcher.submit("alone", gate, rows(1, 2), joinable=False)
+        assert alone.cancel()
     kept = batcher.submit("key", gate, rows(3, 4))
     gate.open.set()
     assert kept.result(30)["y"].tolist() == [30, 40]
@@ -138,7 +153,8 @@ def test_only_joinable_requests_wait_for_more():
     gate.open.set()
     batcher = batcher_of(max_batch_size=2, batch_timeout_micros=3_600_000_000)
     waiting = batcher.submit("key", gate, rows(1))
-    assert batcher.submit(None, gate, rows(2)).result(30)["y"].tolist() == [20]
+    alone = batcher.submit("alone", gate, rows(2), joinable=False)
+    assert alone.result(30)["y"].tolist() == [20]
     full = batcher.submit("other", gate, rows(3, 4))
     assert full.result(30)["y"].tolist() == [30, 40]
     assert not waiting.done()
