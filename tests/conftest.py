@@ -11,6 +11,9 @@ import pytest
 
 from t2t_keras import runtime
 
+# Parameters of mallopt in the GNU C library, see its malloc.h.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+
 # Growth of the resident memory, in bytes, after which garbage is collected before the
 # next test. One export leaves up to 200 MB, and a module has many.
 _GROWTH = 100 << 20
@@ -22,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 def pytest_configure():
     """Configures TensorFlow as stages do, with two logical devices for replicas."""
+    _return_freed_memory()
     runtime.configure()
     import tensorflow as tf
 
@@ -50,6 +54,19 @@ def pytest_runtest_setup():
     """Frees memory between the tests of a module too, if it has grown."""
     if _resident() > _resident_after_collection + _GROWTH:
         _free_memory()
+
+
+def _return_freed_memory():
+    """Makes the C library return large blocks to the system when they are freed.
+
+    By default, it raises the size of such blocks to that of the largest one freed so
+    far, and keeps the free memory of each thread's arena.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if sys.platform == "linux" and mallopt:
+        mallopt(_ARENA_MAX, 1)
+        mallopt(_MMAP_THRESHOLD, 128 << 10)
+        mallopt(_TRIM_THRESHOLD, 128 << 10)
 
 
 def _free_memory():
