@@ -38,6 +38,8 @@ CORE = [
     "absl-py>=2.3,<3",
     # Learns BPE and unigram vocabularies. keras-nlp requires it without a range.
     "sentencepiece>=0.2.3,<0.3",
+    # Checksums of TFRecord files.
+    "google-crc32c>=1.5,<2",
     # tf.summary uses it to write the training logs.
     "tensorboard>=2.21,<2.22",
     # Scripts of Unicode characters; sacrebleu requires it without a range.

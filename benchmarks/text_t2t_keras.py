@@ -17,7 +17,7 @@ from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.pair_filters import LengthFilter
-from t2t_keras.data.tfrecords import RecordExamples
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.special_tokens import PAD_ID
 from t2t_keras.training.optimizer import Adam
@@ -32,7 +32,7 @@ if sizes.threads:
 def open_examples() -> Examples:
     """Opens the training pairs."""
     if sizes.source == "records":
-        return RecordExamples(multi30k.DATA, "train")
+        return PreparedData(multi30k.DATA).examples("train")
     english, german = ({"train": [str(path)]} for path in multi30k.TRAIN)
     tokenizers = TokenizerPair.load(multi30k.DATA / "tokenizer")
     corpus = TextCorpus("en", "de", english, german)

@@ -47,7 +47,7 @@ _SHOWN = 8
 
 def main() -> None:
     """Runs the stage."""
-    from t2t_keras.data.preparation import text_path
+    from t2t_keras.data.prepared_data import text_path
     from t2t_keras.data.text_lines import read_lines
 
     standard_streams.check_output("-")

@@ -72,7 +72,7 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.data.preparation import text_path
+    from t2t_keras.data.prepared_data import text_path
     from t2t_keras.data.text_lines import read_lines, readable
     from t2t_keras.decoding.translation_status import INVALID, MODEL_ERROR
     from t2t_keras.evaluation.bleu import (

@@ -7,6 +7,7 @@ import time
 
 from absl import flags
 
+from t2t_keras import runtime
 from t2t_keras.errors import UserError
 from t2t_keras.flags import corpus as corpus_flags
 from t2t_keras.flags import languages, paths, preset_flag, vocabulary
@@ -23,6 +24,20 @@ flags.DEFINE_string(
     " reuse. Default: learn a vocabulary.",
 )
 _NORMALIZATIONS = ["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
+flags.DEFINE_integer(
+    "vocabulary_pairs",
+    1_000_000,
+    "Maximum number of training pairs that the vocabulary is learned from, chosen "
+    "evenly from a larger corpus.",
+    1,
+)
+flags.DEFINE_integer(
+    "processes",
+    None,
+    "Number of processes that tokenize. The result does not depend on it. Default: "
+    "one per core.",
+    1,
+)
 flags.DEFINE_enum(
     "source_normalization",
     "nmt_nfkc",
@@ -75,8 +90,10 @@ def main() -> None:
     from t2t_keras.data.bpe_dropout import BpeDropout
     from t2t_keras.data.corpus_catalog import open_corpus
     from t2t_keras.data.pair_filters import LengthFilter
-    from t2t_keras.data.preparation import TOKENIZER_DIR, prepare
+    from t2t_keras.data.preparation import prepare
+    from t2t_keras.data.prepared_data import TOKENIZER_DIR
     from t2t_keras.data.tokenizer_pair import TokenizerPair
+    from t2t_keras.tasks import LocalTaskRunner
 
     started = time.monotonic()
     bpe_dropout = None
@@ -106,12 +123,14 @@ def main() -> None:
         share_vocabulary=FLAGS.share_vocabulary,
         source_normalization=FLAGS.source_normalization,
         target_normalization=FLAGS.target_normalization,
+        vocabulary_pairs=FLAGS.vocabulary_pairs,
         tokenizers=tokenizers,
         length_filter=LengthFilter(
             max_tokens=FLAGS.max_tokens, max_length_ratio=FLAGS.max_length_ratio
         ),
         bpe_dropout=bpe_dropout,
         corpus_arguments=arguments,
+        runner=LocalTaskRunner(FLAGS.processes or runtime.usable_cores()),
         report=stage.report,
     )
     stage.report(

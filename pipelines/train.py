@@ -20,7 +20,7 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.data.preparation import PreparedData
+    from t2t_keras.data.prepared_data import PreparedData
     from t2t_keras.training.strategy import make_strategy
     from t2t_keras.training_run.train import train
     from t2t_keras.training_run.warm_start import preset_from

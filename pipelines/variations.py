@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     Returns:
         The exit status.
     """
-    from t2t_keras.data.preparation import PreparedData
+    from t2t_keras.data.prepared_data import PreparedData
     from t2t_keras.evaluation.bleu import check_score_names
     from t2t_keras.evaluation.bleu_tokenizers import choose_tokenizer
     from t2t_keras.files import directory_at, locked, write_atomically

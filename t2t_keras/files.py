@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import hashlib
 import io
 import os
 import stat
@@ -209,6 +210,12 @@ def _permissions(path: Path) -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
+
+
+def file_digest(path: str | Path) -> str:
+    """Returns the SHA-256 of a file, in hex digits."""
+    with user_path(path, "read"), Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:

@@ -27,7 +27,7 @@ import keras
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.config.config_base import Config
-from t2t_keras.data.preparation import TOKENIZER_DIR, PreparedData, text_path
+from t2t_keras.data.prepared_data import TOKENIZER_DIR, PreparedData, text_path
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.errors import UserError
 from t2t_keras.files import (

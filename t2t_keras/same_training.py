@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
-from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.errors import UserError
+
+_COUNTS = ("pairs", "source_tokens", "target_tokens", "removed")
+"""Entries of a split in the manifest of data that do not depend on their format."""
 
 
 def check_same_training(
@@ -36,7 +39,11 @@ def check_same_training(
             f"trained with ({trained_with}). Prepare the data with "
             f"--vocabulary_from={path}, or choose another --model_dir."
         )
-    if manifest["splits"]["train"] != data.manifest["splits"]["train"]:
+    trained_on, given = (
+        {name: one["splits"]["train"].get(name) for name in _COUNTS}
+        for one in (manifest, data.manifest)
+    )
+    if trained_on != given:
         raise UserError(
             f"{data.data_dir} holds other training data than the model in "
             f"{path} was trained on. Choose another --model_dir."

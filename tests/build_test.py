@@ -269,7 +269,7 @@ MAY_IMPORT = {
 
 EVERYWHERE = {
     *("plurals", "special_tokens", "errors", "optional_packages", "files", "json_file"),
-    *("keras_backend", "messages", "web_page", "certificates"),
+    *("keras_backend", "messages", "web_page", "certificates", "tasks"),
 }
 
 

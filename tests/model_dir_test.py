@@ -10,7 +10,8 @@ import pytest
 from t2t_keras import Transformer, Translator
 from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.data.corpora import TextCorpus
-from t2t_keras.data.preparation import PreparedData, prepare
+from t2t_keras.data.preparation import prepare
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError
 from t2t_keras.model_dir import ModelDir

@@ -106,7 +106,7 @@ def write_saved_model(model_dir: "ModelDir") -> None:
 
 def _held_out(model_dir: "ModelDir", side: str) -> list[str]:
     """Returns sentences of the dev or test split, or none if it has neither."""
-    from t2t_keras.data.preparation import text_path
+    from t2t_keras.data.prepared_data import text_path
     from t2t_keras.data.text_lines import read_lines
 
     for split in ("dev", "test"):

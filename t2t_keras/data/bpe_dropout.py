@@ -3,13 +3,10 @@
 import dataclasses
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from t2t_keras.data.examples import TokenizedChunk
-from t2t_keras.data.tokenizer import Tokenizer, clean_line
-from t2t_keras.data.tokenizer_pair import TokenizerPair
+from t2t_keras.data.word_counts import clean_line
+from t2t_keras.data.word_encoding import EncodedLines, count_varints, varints
 from t2t_keras.errors import UserError
 
 SIDES = ("both", "source", "target")
@@ -57,37 +54,58 @@ class BpeDropoutSampler:
 
     Args:
         options: The settings.
-        tokenizers: BPE tokenizers of both sides.
+        models: Serialized BPE tokenizers of the source and the target side.
+        seed: Random seed. Default 0.
     """
 
-    def __init__(self, options: BpeDropout, tokenizers: TokenizerPair) -> None:
+    def __init__(
+        self, options: BpeDropout, models: tuple[bytes, bytes], seed: int = 0
+    ) -> None:
         self._options = options
         # SentencePiece can sample too, but its samples differ from process to process,
         # and unlike the paper it never retries a merge that it skipped.
-        self._random = random.Random(0)
-        self._source = self._target = Merges(tokenizers.source)
-        if tokenizers.source is not tokenizers.target:
-            self._target = Merges(tokenizers.target)
+        self._random = random.Random(seed)
+        self._source = self._target = Merges(models[0])
+        if models[0] != models[1]:
+            self._target = Merges(models[1])
 
-    def id_pairs(
-        self, chunk: TokenizedChunk
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields source and target ids, without EOS, `segmentations` times a pair."""
-        for default_ids, source, target in zip(
-            chunk.id_pairs(), chunk.source_text, chunk.target_text, strict=True
-        ):
-            source_words = self._source.words(source.decode("utf-8"))
-            target_words = self._target.words(target.decode("utf-8"))
+    def sample(
+        self,
+        source_text: Sequence[str],
+        target_text: Sequence[str],
+        source: EncodedLines,
+        target: EncodedLines,
+    ) -> tuple[EncodedLines, EncodedLines]:
+        """Samples `segmentations` segmentations of each pair.
+
+        Args:
+            source_text: `[n]` source sentences.
+            target_text: `[n]` target sentences.
+            source: Their deterministic segmentation.
+            target: Their deterministic segmentation.
+
+        Returns:
+            `[n * segmentations]` segmentations of the sources and the targets.
+        """
+        sides: tuple[list[bytes], list[bytes]] = [], []
+        for number, texts in enumerate(zip(source_text, target_text, strict=True)):
+            source_words = self._source.words(texts[0])
+            target_words = self._target.words(texts[1])
             for _ in range(self._options.segmentations):
-                source_ids, target_ids = default_ids
+                source_ids, target_ids = source.ids[number], target.ids[number]
                 if self._options.sides != "target":
                     source_ids = self._sample(self._source, source_words)
                 if self._options.sides != "source":
                     target_ids = self._sample(self._target, target_words)
-                yield source_ids, target_ids
+                sides[0].append(source_ids)
+                sides[1].append(target_ids)
+        sampled_source, sampled_target = (
+            EncodedLines(ids, count_varints(ids)) for ids in sides
+        )
+        return sampled_source, sampled_target
 
-    def _sample(self, merges: "Merges", words: list[str]) -> np.ndarray:
-        return merges.ids(words, self._options.dropout, self._random.random)
+    def _sample(self, merges: "Merges", words: list[str]) -> bytes:
+        return varints(merges.ids(words, self._options.dropout, self._random.random))
 
 
 def check_merges(subword: str) -> None:
@@ -103,15 +121,13 @@ class Merges:
     """The merges of a byte-pair encoding vocabulary.
 
     Args:
-        tokenizer: A BPE tokenizer.
+        model: Serialized SentencePiece model.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: bytes) -> None:
         import sentencepiece
 
-        self._processor = sentencepiece.SentencePieceProcessor(
-            model_proto=tokenizer.model
-        )
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         # Ids are assigned in the order in which the merges were learned.
         self._ids = {
             self._processor.id_to_piece(i): i
@@ -126,16 +142,13 @@ class Merges:
 
     def ids(
         self, words: list[str], dropout: float, draw: Callable[[], float]
-    ) -> np.ndarray:
+    ) -> list[int]:
         """Returns the ids of words, segmented by algorithm 1 of the paper.
 
         Args:
             words: Words as returned by `words`.
             dropout: Probability of skipping a merge.
             draw: Returns a random number in [0, 1).
-
-        Returns:
-            `[tokens]` int32.
         """
         ids: list[int] = []
         for word in words:
@@ -153,4 +166,4 @@ class Merges:
                 # Like SentencePiece, merge consecutive unknown characters into one.
                 if found != self._unknown or ids[-1:] != [self._unknown]:
                     ids.append(found)
-        return np.array(ids, np.int32)
+        return ids

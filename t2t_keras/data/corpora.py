@@ -2,12 +2,14 @@
 
 import contextlib
 import io
+import itertools
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from t2t_keras.data.input_streams import Streams
-from t2t_keras.data.text_lines import align_lines, read_lines
+from t2t_keras.data.text_lines import CHUNK_LINES, align_chunks, read_chunks
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
 from t2t_keras.plurals import counted
@@ -15,10 +17,13 @@ from t2t_keras.plurals import counted
 Pair = tuple[str, str]
 """A source sentence and its translation."""
 
+Chunk = tuple[list[str], list[str]]
+"""Source sentences and their translations."""
+
 SPLITS = ("train", "dev", "test")
 
 
-class Corpus(Protocol):
+class Corpus(ABC):
     """Interface of a parallel corpus.
 
     Attributes:
@@ -31,9 +36,11 @@ class Corpus(Protocol):
     source_lang: str
     target_lang: str
 
+    @abstractmethod
     def splits(self) -> Sequence[str]:
         """Returns the members of `SPLITS` that the corpus has."""
 
+    @abstractmethod
     def read(self, split: str) -> Iterator[Pair]:
         """Yields the sentence pairs of a split, always in the same order.
 
@@ -42,8 +49,19 @@ class Corpus(Protocol):
                 line.
         """
 
+    def read_chunks(self, split: str) -> Iterator[Chunk]:
+        """Yields the sentence pairs of a split in chunks of a few thousand.
 
-class TextCorpus:
+        Raises:
+            UserError: As for `read`.
+        """
+        pairs = iter(self.read(split))
+        while chunk := list(itertools.islice(pairs, CHUNK_LINES)):
+            sources, targets = zip(*chunk, strict=True)
+            yield list(sources), list(targets)
+
+
+class TextCorpus(Corpus):
     """Parallel text in UTF-8 files, plain or .gz.
 
     Each split is a list of source files and a list of target files, aligned line by
@@ -93,36 +111,42 @@ class TextCorpus:
 
     def read(self, split: str) -> Iterator[Pair]:
         """Yields the pairs of the split's files in order."""
+        for sources, targets in self.read_chunks(split):
+            yield from zip(sources, targets, strict=True)
+
+    def read_chunks(self, split: str) -> Iterator[Chunk]:
+        """Yields the pairs of the split's files in order, in chunks."""
         targets = self._targets.get(split)
         if targets:
             for source, target in zip(self._sources[split], targets, strict=True):
-                yield from self._read_aligned(source, target)
+                sides = self._read_file(source), self._read_file(target)
+                yield from align_chunks(*sides, source, target)
         else:
             for path in self._sources[split]:
                 yield from self._read_tsv(path)
 
-    def _lines(self, path: str) -> Iterator[str]:
-        return read_lines(path, self._streams.open(path))
+    def _read_file(self, path: str) -> Iterator[list[str]]:
+        return read_chunks(path, self._streams.open(path))
 
-    def _read_aligned(self, source: str, target: str) -> Iterator[Pair]:
-        return align_lines(self._lines(source), self._lines(target), source, target)
+    def _read_tsv(self, path: str) -> Iterator[Chunk]:
+        number = 0
+        for lines in self._read_file(path):
+            sides: Chunk = [], []
+            for line in lines:
+                number += 1
+                columns = line.split("\t") if line.strip() else ["", ""]
+                if len(columns) != 2:
+                    raise UserError(
+                        f"{path}:{number}: expected two columns separated by a tab, "
+                        f"found {len(columns)}. If each language has its own file, set "
+                        "both flags, such as --train_source and --train_target."
+                    )
+                for side, text in zip(sides, columns, strict=True):
+                    side.append(text)
+            yield sides
 
-    def _read_tsv(self, path: str) -> Iterator[Pair]:
-        for number, line in enumerate(self._lines(path), 1):
-            columns = line.split("\t")
-            if len(columns) != 2:
-                if not line.strip():
-                    yield "", ""
-                    continue
-                raise UserError(
-                    f"{path}:{number}: expected two columns separated by a tab, found "
-                    f"{len(columns)}. If each language has its own file, set both "
-                    "flags, such as --train_source and --train_target."
-                )
-            yield columns[0], columns[1]
 
-
-class TfdsCorpus:
+class TfdsCorpus(Corpus):
     """A tensorflow-datasets translation dataset, in either direction.
 
     Args:

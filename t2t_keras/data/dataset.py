@@ -1,13 +1,34 @@
 """The training dataset: a stream of padded batches."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.data.examples import Examples
 from t2t_keras.errors import UserError
+
+
+@contextlib.contextmanager
+def original_errors(*examples: Examples | None) -> Iterator[None]:
+    """Replaces TensorFlow's error for a failed dataset by the error that caused it.
+
+    Args:
+        *examples: The examples of the datasets that the block reads.
+
+    Raises:
+        UserError: If reading an example raised it.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        for one in examples:
+            if one is not None and one.failure:
+                raise one.failure from error
+        raise
 
 
 def training_dataset(
@@ -43,6 +64,13 @@ def training_dataset(
     own_parts = range(parts) if own_parts is None else own_parts
     lengths, batching = order.lengths, order.batching
 
+    def fetch(indices: np.ndarray) -> tuple[np.ndarray, ...]:
+        try:
+            return examples.fetch(indices)
+        except UserError as error:
+            examples.failure = error
+            raise
+
     def elements() -> Iterator[tuple[Any, ...]]:
         epoch, first = start.epoch, start.batch
         while epochs is None or epoch < epochs:
@@ -51,7 +79,7 @@ def training_dataset(
                 for i, part in enumerate(batching.parts(batch, lengths, parts)):
                     if i in own_parts:
                         shape = (part.rows, part.source_length, part.target_length)
-                        yield examples.fetch(part.indices), shape, target_tokens
+                        yield fetch(part.indices), shape, target_tokens
             epoch, first = epoch + 1, 0
 
     def pad(

@@ -1,18 +1,16 @@
 """Examples that are read by index, with their lengths for planning batches."""
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.data.corpora import Corpus, Pair
+from t2t_keras.data.corpora import Chunk, Corpus
 from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.special_tokens import EOS_ID
-
-_CHUNK_PAIRS = 4096
 
 
 class Examples(ABC):
@@ -20,10 +18,14 @@ class Examples(ABC):
 
     Attributes:
         lengths: `[n, 2]` int32, number of source and target tokens, including EOS.
+        failure: The error that ended a dataset of the examples, or None. TensorFlow
+            reports it as an error of its own.
     """
 
     def __init__(self, token_counts: np.ndarray) -> None:
-        self.lengths = token_counts.astype(np.int32) + 1
+        self.lengths = token_counts.astype(np.int32)
+        self.lengths += 1
+        self.failure: Exception | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -70,12 +72,11 @@ class TextExamples(Examples):
         sources: list[bytes] = []
         targets: list[bytes] = []
         counts = []
-        for chunk in tokenize_pairs(corpus.read(split), tokenizers, length_filter):
-            sources += chunk.source_text
-            targets += chunk.target_text
-            counts.append(
-                np.stack([chunk.source.row_lengths(), chunk.target.row_lengths()], 1)
-            )
+        text = corpus.read_chunks(split)
+        for chunk in tokenize_pairs(text, tokenizers, length_filter):
+            sources += chunk.sources
+            targets += chunk.targets
+            counts.append(chunk.lengths)
         super().__init__(np.concatenate([np.zeros([0, 2], np.int64), *counts]))
         self._sources = np.array(sources, object)
         self._targets = np.array(targets, object)
@@ -111,94 +112,69 @@ def append_eos(ids: tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.concat([tf.cast(ids, tf.int32), ends], axis=1)
 
 
-class TokenizedChunk:
+class TokenizedChunk(NamedTuple):
     """A chunk of a few thousand tokenized and filtered pairs.
 
     Attributes:
-        source: `[n, (tokens)]` integer, token ids of the sources.
-        target: `[n, (tokens)]` integer, token ids of the targets.
-        source_text: The sources as UTF-8.
-        target_text: The targets as UTF-8.
+        lengths: `[n, 2]` int64, number of source and target tokens.
+        sources: The sources as UTF-8.
+        targets: The targets as UTF-8.
     """
 
-    def __init__(
-        self,
-        source: tf.RaggedTensor,
-        target: tf.RaggedTensor,
-        source_text: list[bytes],
-        target_text: list[bytes],
-    ) -> None:
-        self.source = source
-        self.target = target
-        self.source_text = source_text
-        self.target_text = target_text
-
-    def id_pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields the source and target ids of each pair."""
-        sides = []
-        for side in (self.source, self.target):
-            ids, splits = side.flat_values.numpy(), side.row_splits.numpy()
-            sides.append([ids[a:b] for a, b in itertools.pairwise(splits)])
-        return zip(*sides, strict=True)
+    lengths: np.ndarray
+    sources: list[bytes]
+    targets: list[bytes]
 
 
 def tokenize_pairs(
-    pairs: Iterable[Pair],
+    text: Iterable[Chunk],
     tokenizers: TokenizerPair,
     length_filter: LengthFilter,
 ) -> Iterator[TokenizedChunk]:
     """Tokenizes pairs on all cores, keeps their order, and applies the length filter.
 
     Args:
-        pairs: The sentence pairs.
+        text: The sentence pairs.
         tokenizers: The tokenizers of both sides.
         length_filter: Filter for the pairs. It counts the pairs that it removes.
 
     Yields:
-        Chunks of the pairs that are kept.
+        The pairs that are kept.
 
     Raises:
         UserError: If reading the pairs raises it.
     """
     failure: list[Exception] = []
 
-    def chunks() -> Iterator[tuple[list[bytes], list[bytes]]]:
-        sources: list[bytes] = []
-        targets: list[bytes] = []
+    def chunks() -> Iterator[list[list[bytes]]]:
         try:
-            for source, target in pairs:
-                sources.append(source.encode("utf-8"))
-                targets.append(target.encode("utf-8"))
-                if len(sources) == _CHUNK_PAIRS:
-                    yield sources, targets
-                    sources, targets = [], []
+            for sides in text:
+                yield [[line.encode("utf-8") for line in side] for side in sides]
         except Exception as error:
             # tf.data would wrap it in its own error, with a stack trace as message.
             failure.append(error)
-        if sources:
-            yield sources, targets
 
-    text = tf.TensorSpec([None], tf.string)
-    dataset = tf.data.Dataset.from_generator(chunks, output_signature=(text, text))
+    strings = tf.TensorSpec([None], tf.string)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: map(tuple, chunks()), output_signature=(strings, strings)
+    )
     dataset = dataset.map(
         lambda source, target: (
-            tokenizers.source.tokenize(source),
-            tokenizers.target.tokenize(target),
+            tokenizers.source.tokenize(source).row_lengths(),
+            tokenizers.target.tokenize(target).row_lengths(),
             source,
             target,
         ),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     ).prefetch(2)
-    for source, target, source_text, target_text in dataset:
-        keep = length_filter.keep(
-            source.row_lengths().numpy(), target.row_lengths().numpy()
-        )
+    for chunk in dataset.as_numpy_iterator():
+        source_lengths, target_lengths, sources, targets = chunk
+        keep = length_filter.keep(source_lengths, target_lengths)
         yield TokenizedChunk(
-            tf.ragged.boolean_mask(source, keep),
-            tf.ragged.boolean_mask(target, keep),
-            source_text.numpy()[keep].tolist(),
-            target_text.numpy()[keep].tolist(),
+            np.stack([source_lengths[keep], target_lengths[keep]], axis=1),
+            sources[keep].tolist(),
+            targets[keep].tolist(),
         )
     if failure:
         raise failure[0]

@@ -1,42 +1,42 @@
-"""Data directories: vocabulary, token ids and held-out text of a corpus."""
+"""Prepares a data directory: vocabulary, token ids and held-out text of a corpus.
+
+A preparation consists of phases, and each phase of tasks that can run in any order and
+in other processes: the text is copied to blocks of a fixed number of pairs, the
+vocabulary is learned, and each block becomes a shard. Memory does not grow with the
+corpus, and the result does not depend on what runs the tasks.
+"""
 
 import contextlib
 import dataclasses
+import functools
 import json
-import time
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from t2t_keras.data.bpe_dropout import BpeDropout, BpeDropoutSampler, check_merges
-from t2t_keras.data.corpora import SPLITS, Corpus
-from t2t_keras.data.examples import tokenize_pairs
-from t2t_keras.data.new_directory import is_being_filled, new_directory
+from t2t_keras.data.bpe_dropout import BpeDropout, check_merges
+from t2t_keras.data.corpora import SPLITS, Corpus, Pair
+from t2t_keras.data.new_directory import new_directory
 from t2t_keras.data.pair_filters import LengthFilter
+from t2t_keras.data.preparation_progress import Progress
+from t2t_keras.data.prepared_data import FORMAT, MANIFEST, TOKENIZER_DIR, text_path
+from t2t_keras.data.shards import ShardResult, ShardTask, write_shard
+from t2t_keras.data.text_blocks import TextBlock, write_blocks
 from t2t_keras.data.text_normalization import DEFAULT_NORMALIZATION
-from t2t_keras.data.tfrecords import RecordExamples, write_records
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.data.train_test_overlap import Overlap
 from t2t_keras.errors import UserError
-from t2t_keras.files import user_path, write_atomically
-from t2t_keras.json_file import read_object, require_keys
+from t2t_keras.files import write_atomically
 from t2t_keras.plurals import counted
+from t2t_keras.tasks import LocalTaskRunner, TaskRunner
 
-_NEEDED = ("vocabulary_fingerprint", "target_lang", "splits")
+_PAIRS_PER_BLOCK = 250_000
+_TEXT_DIR = "text"
 
-FORMAT = 1
-"""Format version of a data directory. Raise it when older code cannot read new ones."""
-
-MANIFEST = "manifest.json"
-TOKENIZER_DIR = "tokenizer"
-_PAIRS_PER_SHARD = 250_000
-_MAX_SHARDS = 500
-"""All shards are open at once, and a process may open about 1,024 files."""
-
-_REPORT_SECONDS = 5
 _VERSIONED = (
     "tensorflow",
     "tensorflow-text",
@@ -47,17 +47,6 @@ _VERSIONED = (
 )
 
 
-def text_path(directory: str | Path, split: str, side: str) -> Path:
-    """Returns the path of the plain text of a held-out split.
-
-    Args:
-        directory: A data directory or a model directory.
-        split: "dev" or "test".
-        side: "source" or "target".
-    """
-    return Path(directory) / f"{split}.{side}.txt"
-
-
 def prepare(
     corpus: Corpus,
     data_dir: str | Path,
@@ -66,10 +55,12 @@ def prepare(
     share_vocabulary: bool = True,
     source_normalization: str = DEFAULT_NORMALIZATION,
     target_normalization: str = "identity",
+    vocabulary_pairs: int = 1_000_000,
     tokenizers: TokenizerPair | None = None,
     length_filter: LengthFilter | None = None,
     bpe_dropout: BpeDropout | None = None,
     corpus_arguments: dict[str, Any] | None = None,
+    runner: TaskRunner | None = None,
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Learns the vocabulary of a corpus and writes its token ids to a data directory.
@@ -90,12 +81,16 @@ def prepare(
         target_normalization: Normalization of the target side, one of
             `NORMALIZATIONS`. Default "identity", so that the model writes characters
             as in the training text.
+        vocabulary_pairs: Maximum number of training pairs that the vocabulary is
+            learned from. They are chosen evenly from a larger corpus. Default
+            1,000,000.
         tokenizers: Tokenizers to use instead of learning a vocabulary. Default None.
         length_filter: Filter for the pairs. Default `LengthFilter()`.
         bpe_dropout: BPE dropout for the training pairs. Default None (segment each
             pair once, deterministically).
         corpus_arguments: Arguments to open the corpus again, stored in the manifest.
             Default none.
+        runner: Runs the tasks. Default `LocalTaskRunner()`.
         report: Called with a line of text at every milestone. Default `print`.
 
     Returns:
@@ -107,27 +102,20 @@ def prepare(
             merges.
     """
     data_dir = Path(data_dir).resolve()
+    runner = runner or LocalTaskRunner()
     if bpe_dropout:
         check_merges(tokenizers.source.subword if tokenizers else subword)
-    length_filter = length_filter or LengthFilter()
     taken = (
         f"Another t2t-prepare is writing {data_dir}. Wait for it, or choose another "
         "--data_dir."
     )
     with new_directory(data_dir, MANIFEST, taken) as work_dir:
         report(f"Reading the corpus {corpus.name} ...")
-        available = corpus.splits()
-        if "train" not in available:
-            raise UserError(f"{corpus.name} has no train split, only {available}.")
-        # Read held-out text first, to find errors in it before hours of training text.
-        overlap = Overlap()
-        held_out = [split for split in SPLITS[1:] if split in available]
-        for split in held_out:
-            overlap.add(split, corpus.read(split))
+        blocks = _read_corpus(corpus, work_dir, report)
         if tokenizers is None:
             report(f"Learning a vocabulary of {vocab_size} tokens ({subword}) ...")
             tokenizers = TokenizerPair.train(
-                lambda: corpus.read("train"),
+                _sample(blocks["train"], vocabulary_pairs),
                 subword,
                 vocab_size,
                 share_vocabulary,
@@ -136,30 +124,44 @@ def prepare(
             )
             _report_shortfall(tokenizers, vocab_size, report)
         tokenizers.save(work_dir / TOKENIZER_DIR)
-        train_pairs = sum(1 for _ in overlap.watch(corpus.read("train")))
-        splits = {
-            split: _prepare_split(
-                corpus,
+        length_filter = length_filter or LengthFilter()
+        overlap = Overlap()
+        for split in SPLITS[1:]:
+            for block in blocks.get(split, []):
+                overlap.add(split, block.read_chunks())
+        new_task = functools.partial(
+            ShardTask,
+            keep=None,
+            directory=work_dir,
+            subword=tokenizers.source.subword,
+            models=(tokenizers.source.model, tokenizers.target.model),
+            length_filter=length_filter,
+        )
+        for_train = {"bpe_dropout": bpe_dropout, "held_out": overlap.sources}
+        splits = {}
+        for split in blocks:
+            arguments = for_train if split == "train" else {}
+            task = functools.partial(new_task, split=split, **arguments)
+            results = _write_shards(task, blocks[split], split, runner, report)
+            for result in results:
+                overlap.record(result.held_out)
+            is_sampled = split == "train" and bpe_dropout
+            splits[split] = _summary(
                 split,
-                work_dir,
-                tokenizers,
-                length_filter,
-                bpe_dropout if split == "train" else None,
-                train_pairs if split == "train" else 0,
+                results,
+                bpe_dropout.segmentations if bpe_dropout and is_sampled else None,
                 report,
             )
-            for split in SPLITS
-            if split in available
-        }
-        for split in held_out:
-            splits[split]["in_train"] = overlap.counts(split)
-            if note := overlap.note(split):
-                report(note)
+        shutil.rmtree(work_dir / _TEXT_DIR)
         if not splits["train"]["pairs"]:
             raise UserError(
                 f"The filters removed all training pairs of {corpus.name}: "
                 f"{splits['train']['removed']}"
             )
+        for split in overlap.splits:
+            splits[split]["in_train"] = overlap.counts(split)
+            if note := overlap.note(split):
+                report(note)
         manifest = {
             "format": FORMAT,
             "corpus": corpus.name,
@@ -176,6 +178,116 @@ def prepare(
             work_dir / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n"
         )
     return manifest
+
+
+def _read_corpus(
+    corpus: Corpus, directory: Path, report: Callable[[str], None]
+) -> dict[str, list[TextBlock]]:
+    """Copies the text of all splits to files, which are read several times."""
+    available = corpus.splits()
+    if "train" not in available:
+        raise UserError(f"{corpus.name} has no train split, only {available}.")
+    blocks: dict[str, list[TextBlock]] = {"train": []}
+    # Read held-out text first, to find errors in it before hours of training text.
+    for split in SPLITS[1:]:
+        if split in available:
+            path = functools.partial(_held_out_path, directory, split)
+            blocks[split] = [*write_blocks(corpus.read_chunks(split), path)]
+    (directory / _TEXT_DIR).mkdir()
+    path = functools.partial(_block_path, directory / _TEXT_DIR)
+    progress = Progress("train: read", None, report)
+    chunks = corpus.read_chunks("train")
+    for block in write_blocks(chunks, path, _PAIRS_PER_BLOCK):
+        blocks["train"].append(block)
+        progress.add(block.pairs)
+    return blocks
+
+
+def _held_out_path(directory: Path, split: str, number: int, side: str) -> Path:
+    return text_path(directory, split, side)
+
+
+def _block_path(directory: Path, number: int, side: str) -> Path:
+    return directory / f"{number:05d}.{side}"
+
+
+def _sample(blocks: Sequence[TextBlock], maximum: int) -> Iterator[Pair]:
+    """Yields all pairs, or about `maximum` of them, chosen by a hash of their number.
+
+    The choice does not depend on the order in which blocks are read.
+    """
+    total = sum(block.pairs for block in blocks)
+    first = 0
+    for block in blocks:
+        keep = None
+        if total > maximum:
+            numbers = np.arange(first, first + block.pairs, dtype=np.uint64)
+            keep = _uniform(numbers) < maximum / total
+        for sources, targets in block.read_chunks(keep):
+            yield from zip(sources, targets, strict=True)
+        first += block.pairs
+
+
+def _uniform(numbers: np.ndarray) -> np.ndarray:
+    """Returns a pseudorandom number in [0, 1) for each integer (SplitMix64)."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (mixed ^ (mixed >> np.uint64(31))) / 2.0**64
+
+
+def _write_shards(
+    new_task: Callable[..., ShardTask],
+    blocks: Sequence[TextBlock],
+    split: str,
+    runner: TaskRunner,
+    report: Callable[[str], None],
+) -> list[ShardResult]:
+    """Tokenizes the blocks of a split. Each becomes a shard."""
+    tasks = [
+        new_task(block, shard=shard, shards=len(blocks))
+        for shard, block in enumerate(blocks)
+    ]
+    progress = Progress(split, sum(block.pairs for block in blocks), report)
+    results = []
+    for block, result in zip(
+        blocks, runner.run(f"tokenize {split}", write_shard, tasks), strict=True
+    ):
+        results.append(result)
+        progress.add(block.pairs)
+    return results
+
+
+def _summary(
+    split: str,
+    results: Sequence[ShardResult],
+    segmentations: int | None,
+    report: Callable[[str], None],
+) -> dict[str, Any]:
+    """Returns the entry of a split in the manifest, and reports it."""
+    pairs, source_tokens, target_tokens = (
+        sum(getattr(result, name) for result in results)
+        for name in ("pairs", "source_tokens", "target_tokens")
+    )
+    removed = {
+        reason: sum(result.removed[reason] for result in results)
+        for reason in results[0].removed
+    }
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in removed.items())
+    times = f" {counted(segmentations, 'time')}" if segmentations else ""
+    report(
+        f"{split}: kept {counted(pairs // (segmentations or 1), 'pair')}{times} "
+        f"({source_tokens:,} source and {counted(target_tokens, 'target token')}); "
+        f"removed {reasons}"
+    )
+    return {
+        "pairs": pairs,
+        "source_tokens": source_tokens,
+        "target_tokens": target_tokens,
+        "removed": removed,
+        "shards": len(results),
+        "index_digests": [result.index_digest for result in results],
+    }
 
 
 def _versions() -> dict[str, str]:
@@ -199,123 +311,3 @@ def _report_shortfall(
             text = f"{side} text".strip()
             tokens = counted(tokenizer.vocab_size, "token")
             report(f"The {text} yields only {tokens}.")
-
-
-def _prepare_split(
-    corpus: Corpus,
-    split: str,
-    directory: Path,
-    tokenizers: TokenizerPair,
-    length_filter: LengthFilter,
-    bpe_dropout: BpeDropout | None,
-    size: int,
-    report: Callable[[str], None],
-) -> dict[str, Any]:
-    split_filter = dataclasses.replace(length_filter)
-    sampler = BpeDropoutSampler(bpe_dropout, tokenizers) if bpe_dropout else None
-    segmentations = bpe_dropout.segmentations if bpe_dropout else 1
-
-    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        kept, reported = 0, time.monotonic()
-        for chunk in tokenize_pairs(texts(), tokenizers, split_filter):
-            yield from sampler.id_pairs(chunk) if sampler else chunk.id_pairs()
-            kept += len(chunk.source_text)
-            if time.monotonic() - reported > _REPORT_SECONDS:
-                report(f"{split}: kept {counted(kept, 'pair')} so far")
-                reported = time.monotonic()
-
-    def texts() -> Iterator[tuple[str, str]]:
-        if split == "train":
-            yield from corpus.read(split)
-            return
-        with (
-            text_path(directory, split, "source").open("wb") as source_file,
-            text_path(directory, split, "target").open("wb") as target_file,
-        ):
-            for source, target in corpus.read(split):
-                source_file.write(source.encode("utf-8") + b"\n")
-                target_file.write(target.encode("utf-8") + b"\n")
-                yield source, target
-
-    shards = -(-segmentations * size // _PAIRS_PER_SHARD)
-    shards = min(max(1, shards), _MAX_SHARDS)
-    kept, source_tokens, target_tokens = write_records(
-        directory, split, shards, pairs()
-    )
-    removed = split_filter.removed
-    causes = ", ".join(f"{count:,} {cause}" for cause, count in removed.items())
-    times = f" {counted(segmentations, 'time')}" if sampler else ""
-    report(
-        f"{split}: kept {counted(kept // segmentations, 'pair')}{times} "
-        f"({source_tokens:,} source and {counted(target_tokens, 'target token')}); "
-        f"removed {causes}"
-    )
-    return {
-        "pairs": kept,
-        "source_tokens": source_tokens,
-        "target_tokens": target_tokens,
-        "removed": removed,
-        "shards": shards,
-    }
-
-
-class PreparedData:
-    """A data directory that `prepare` created.
-
-    Args:
-        data_dir: The directory.
-
-    Attributes:
-        manifest: The manifest that `prepare` returned.
-        tokenizers: The tokenizers of both sides.
-
-    Raises:
-        UserError: If `prepare` did not create the directory, or its records were
-            written with another vocabulary.
-    """
-
-    def __init__(self, data_dir: str | Path) -> None:
-        self.data_dir = Path(data_dir)
-        path = self.data_dir / MANIFEST
-        with user_path(path, "read"):
-            is_prepared = path.is_file()
-        if not is_prepared:
-            hint = "Run t2t-prepare first."
-            if is_being_filled(self.data_dir):
-                hint = "t2t-prepare is still writing it."
-            raise UserError(
-                f"{self.data_dir} holds no prepared data ({MANIFEST}). {hint}"
-            )
-        again = "Run t2t-prepare again."
-        self.manifest = read_object(path, todo=again)
-        if self.manifest.get("format") != FORMAT:
-            raise UserError(
-                f"The format of {self.data_dir} must be {FORMAT}. Received: "
-                f"{self.manifest.get('format')}. Another version of t2t-keras wrote "
-                f"it. {again}"
-            )
-        require_keys(path, self.manifest, _NEEDED, again)
-        expected = self.manifest["vocabulary_fingerprint"]
-        self.tokenizers = TokenizerPair.load(self.data_dir / TOKENIZER_DIR)
-        if self.tokenizers.fingerprint != expected:
-            raise UserError(
-                f"{self.data_dir} was prepared with another vocabulary: its records "
-                f"were written with {expected}, its tokenizer is "
-                f"{self.tokenizers.fingerprint}. Run t2t-prepare again."
-            )
-
-    def examples(self, split: str) -> RecordExamples:
-        """Opens the records of a split.
-
-        Raises:
-            UserError: If they are missing, damaged, or do not match the manifest.
-        """
-        examples = RecordExamples(self.data_dir, split)
-        expected = self.manifest["splits"].get(split, {}).get("pairs", 0)
-        if len(examples) != expected:
-            found = counted(len(examples), f"{split} pair")
-            raise UserError(
-                f"{self.data_dir} has {found}, but its {MANIFEST} counts {expected:,}: "
-                "they were not written together. Run t2t-prepare again."
-            )
-        return examples

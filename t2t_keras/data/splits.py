@@ -6,7 +6,7 @@ from t2t_keras.data.corpus_catalog import open_corpus
 from t2t_keras.data.examples import Examples, TextExamples
 from t2t_keras.data.input_streams import is_stream
 from t2t_keras.data.pair_filters import LengthFilter
-from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.errors import UserError
 
 

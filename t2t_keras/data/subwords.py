@@ -4,11 +4,10 @@ Sennrich et al. (2016) for byte-pair encoding, Kudo (2018) for the unigram model
 et al. (2016) for WordPiece. SentencePiece and tensorflow-text implement them.
 """
 
-import collections
 import io
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -19,7 +18,7 @@ from t2t_keras.data.text_normalization import (
     rules,
     sentencepiece_normalizer,
 )
-from t2t_keras.data.tokenizer import CleanLines, Tokenizer, clean
+from t2t_keras.data.tokenizer import Tokenizer, clean, normalized_counts
 from t2t_keras.errors import UserError
 from t2t_keras.plurals import counted
 from t2t_keras.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -30,8 +29,8 @@ _MAX_DISTINCT_WORDS = 100_000
 _MAX_WORDS = 10_000_000
 """Maximum number of running words that the WordPiece vocabulary is learned from."""
 
-_CHUNK_LINES = 1024
-"""Number of lines that are normalized at once."""
+_CHUNK_WORDS = 8192
+"""Number of words that are normalized at once."""
 
 _UNUSED = 5
 """Type of SentencePiece pieces that text is never split into."""
@@ -72,39 +71,32 @@ class SentencePieceTokenizer(Tokenizer):
         """Name of the model's normalization."""
         return parse_model(self.model).normalizer_spec.name
 
-    def with_normalization(self, name: str) -> "SentencePieceTokenizer":
+    def with_normalization(self, name: str) -> Self:
         """Returns a tokenizer with the same vocabulary and another normalization."""
         return type(self)(_with_rules(self.model, name))
 
     @staticmethod
-    def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
-        """Normalizes lines with SentencePiece's rules."""
-        return map(sentencepiece_normalizer(name).normalize, lines)
+    def normalized_words(words: Iterable[str], name: str) -> Iterator[str]:
+        """Normalizes words with SentencePiece's rules."""
+        return map(sentencepiece_normalizer(name).normalize, words)
 
     @classmethod
-    def train(
+    def learn(
         cls,
-        lines: Iterable[str],
+        word_counts: Mapping[str, int],
         vocab_size: int,
         normalization: str = DEFAULT_NORMALIZATION,
-    ) -> "SentencePieceTokenizer":
-        """Learns a vocabulary from text.
-
-        Args:
-            lines: Sentences.
-            vocab_size: Maximum number of tokens. A small text may yield fewer.
-            normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
-
-        Raises:
-            UserError: If SentencePiece cannot learn from the text.
-        """
+    ) -> Self:
+        """Learns a vocabulary with SentencePiece."""
         import sentencepiece
 
         model = io.BytesIO()
-        cleaned = CleanLines(lines)
+        # The order of the words decides between equal scores of the unigram model.
+        by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(cleaned),
+                sentence_iterator=(f"{word}\t{count}" for word, count in by_count),
+                input_format="tsv",
                 model_writer=model,
                 model_type=cls.subword,
                 normalization_rule_name=normalization,
@@ -121,14 +113,16 @@ class SentencePieceTokenizer(Tokenizer):
                 minloglevel=2,
             )
         except RuntimeError as error:
-            if cleaned.error:
-                raise cleaned.error from None
-            message = _training_error(vocab_size, error, cleaned.characters)
+            characters = set(itertools.chain.from_iterable(word_counts))
+            message = _training_error(vocab_size, error, characters)
             raise UserError(message) from error
-        learned = model.getvalue()
+        learned = parse_model(model.getvalue())
+        # The format of the input would be stored as a setting of the vocabulary.
+        learned.trainer_spec.ClearField("input_format")
+        serialized = learned.SerializeToString(deterministic=True)
         if normalization == "identity":
-            learned = _with_rules(learned, normalization)
-        return cls(learned)
+            serialized = _with_rules(serialized, normalization)
+        return cls(serialized)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits sentences into tokens."""
@@ -188,7 +182,7 @@ def _training_error(vocab_size: int, error: RuntimeError, characters: set[str]) 
     if not characters:
         return "No vocabulary can be learned: the training files contain no text."
     # The special tokens and SentencePiece's space marker need an id, too.
-    minimum = len(characters - {" "}) + 5
+    minimum = len(characters) + 5
     if vocab_size < minimum:
         return (
             f"A vocabulary of {vocab_size} tokens is too small for this text and its "
@@ -240,52 +234,42 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     @classmethod
-    def _from_pieces(
-        cls, pieces: Sequence[str], normalization: str
-    ) -> "WordPieceTokenizer":
+    def _from_pieces(cls, pieces: Sequence[str], normalization: str) -> Self:
         """Creates a tokenizer from pieces, special tokens first."""
         padding = cls._SPECIAL[PAD_ID]
         if normalization != cls._UNNAMED:
             padding += f" {normalization}"
         return cls("\n".join([padding, *pieces[1:]]).encode("utf-8"))
 
-    def with_normalization(self, name: str) -> "WordPieceTokenizer":
+    def with_normalization(self, name: str) -> Self:
         """Returns a tokenizer with the same vocabulary and another normalization."""
         return self._from_pieces(self._pieces, name)
 
     @staticmethod
-    def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
-        """Normalizes lines in the same way as the graph."""
-        remaining = iter(lines)
-        while chunk := list(itertools.islice(remaining, _CHUNK_LINES)):
-            for line in normalize(tf.constant(chunk), name).numpy():
-                yield line.decode("utf-8")
+    def normalized_words(words: Iterable[str], name: str) -> Iterator[str]:
+        """Normalizes words in the same way as the graph."""
+        remaining = iter(words)
+        while chunk := list(itertools.islice(remaining, _CHUNK_WORDS)):
+            for word in normalize(tf.constant(chunk), name).numpy():
+                yield word.decode("utf-8")
 
     @classmethod
-    def train(
+    def learn(
         cls,
-        lines: Iterable[str],
+        word_counts: Mapping[str, int],
         vocab_size: int,
         normalization: str = DEFAULT_NORMALIZATION,
-    ) -> "WordPieceTokenizer":
-        """Learns a vocabulary from text.
+    ) -> Self:
+        """Learns a vocabulary with tensorflow-text.
 
-        Args:
-            lines: Sentences.
-            vocab_size: Target number of tokens. The algorithm prunes by frequency, so
-                the result is close to it, but not exact.
-            normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
-
-        Raises:
-            UserError: If the vocabulary is too small for the characters of the text, or
-                no word occurs often enough.
+        The algorithm prunes by frequency, so that the number of tokens is close to
+        `vocab_size`, but not exact.
         """
         from tensorflow_text.tools.wordpiece_vocab import (
             wordpiece_tokenizer_learner_lib as learner,
         )
 
-        normal = cls.normalized_lines(CleanLines(lines), normalization)
-        counts = collections.Counter(word for line in normal for word in line.split())
+        counts = normalized_counts(cls, word_counts, normalization)
         characters = len({character for word in counts for character in word})
         if not counts or vocab_size < characters + len(cls._SPECIAL):
             raise UserError(

@@ -1,15 +1,18 @@
 """Interface of the subword tokenizers, which run inside the TensorFlow graph."""
 
+import collections
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 import tensorflow as tf
 
-# C0 and C1 control characters, and all Unicode spaces and separators.
-_CONTROL = r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
-_CONTROL_RE2 = re.sub(r"\\(?:x|u)([0-9a-f]+)", r"\\x{\1}", _CONTROL)
+from t2t_keras.data.text_normalization import DEFAULT_NORMALIZATION
+from t2t_keras.data.word_counts import SEPARATORS, count_words
+
+_SEPARATORS_RE2 = re.sub(r"\\(?:x|u)([0-9a-f]+)", r"\\x{\1}", SEPARATORS)
 
 
 def clean(text: tf.Tensor) -> tf.Tensor:
@@ -18,38 +21,7 @@ def clean(text: tf.Tensor) -> tf.Tensor:
     Args:
         text: `[...]` strings.
     """
-    return tf.strings.regex_replace(text, _CONTROL_RE2, " ")
-
-
-def clean_line(line: str) -> str:
-    """Replaces each run of control characters and white space by one space."""
-    return re.sub(_CONTROL, " ", line)
-
-
-class CleanLines:
-    """Cleans the lines that a vocabulary is learned from and keeps their error.
-
-    Vocabulary learners replace an error in their input by one of their own.
-
-    Attributes:
-        error: Error raised while reading the lines, or None.
-        characters: Set of the characters read so far.
-    """
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = lines
-        self.error: Exception | None = None
-        self.characters: set[str] = set()
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for line in self._lines:
-                cleaned = clean_line(line)
-                self.characters.update(cleaned)
-                yield cleaned
-        except Exception as error:
-            self.error = error
-            raise
+    return tf.strings.regex_replace(text, _SEPARATORS_RE2, " ")
 
 
 class Tokenizer(ABC):
@@ -74,17 +46,61 @@ class Tokenizer(ABC):
         self.model = model
 
     @abstractmethod
-    def with_normalization(self, name: str) -> "Tokenizer":
+    def with_normalization(self, name: str) -> Self:
         """Returns a tokenizer with the same vocabulary and another normalization."""
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        vocab_size: int,
+        normalization: str = DEFAULT_NORMALIZATION,
+    ) -> Self:
+        """Learns a vocabulary from text.
+
+        Args:
+            lines: Sentences.
+            vocab_size: Maximum number of tokens. A small text may yield fewer.
+            normalization: One of `NORMALIZATIONS`. Default "nmt_nfkc".
+
+        Raises:
+            UserError: If no vocabulary can be learned from the text.
+        """
+        return cls.learn(count_words(lines), vocab_size, normalization)
+
+    @classmethod
+    @abstractmethod
+    def learn(
+        cls,
+        word_counts: Mapping[str, int],
+        vocab_size: int,
+        normalization: str = DEFAULT_NORMALIZATION,
+    ) -> Self:
+        """Learns a vocabulary from the words of a text, like `train`.
+
+        No piece of a vocabulary extends over several words. Counts of words are
+        therefore all that the learners need, and they are much smaller than the text.
+
+        Args:
+            word_counts: Number of occurrences of each word.
+            vocab_size: As for `train`.
+            normalization: As for `train`.
+
+        Raises:
+            UserError: If no vocabulary can be learned from the words.
+        """
 
     @staticmethod
     @abstractmethod
-    def normalized_lines(lines: Iterable[str], name: str) -> Iterator[str]:
-        """Normalizes lines in the same way as tokenizers of this class.
+    def normalized_words(words: Iterable[str], name: str) -> Iterator[str]:
+        """Normalizes words in the same way as tokenizers of this class.
 
         Args:
-            lines: Lines cleaned by `clean_line`.
+            words: Words as returned by `split_lines`.
             name: One of `NORMALIZATIONS`.
+
+        Yields:
+            For each word, the normalized text, which may contain spaces.
         """
 
     @abstractmethod
@@ -130,3 +146,24 @@ class Tokenizer(ABC):
     def fingerprint(self) -> str:
         """Identifies the vocabulary: first 16 hex digits of the model's SHA-256."""
         return hashlib.sha256(self.model).hexdigest()[:16]
+
+
+def normalized_counts(
+    kind: type[Tokenizer], word_counts: Mapping[str, int], name: str
+) -> collections.Counter[str]:
+    """Counts words after normalization.
+
+    Args:
+        kind: Class of the tokenizer.
+        word_counts: Number of occurrences of each word before normalization.
+        name: One of `NORMALIZATIONS`.
+
+    Returns:
+        The number of occurrences of each normalized word.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    normalized = kind.normalized_words(word_counts, name)
+    for text, count in zip(normalized, word_counts.values(), strict=True):
+        for word in text.split():
+            counts[word] += count
+    return counts

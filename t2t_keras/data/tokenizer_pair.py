@@ -1,8 +1,9 @@
 """The source and target tokenizers, learned, saved and loaded together."""
 
+import collections
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from t2t_keras.data.subwords import (
     WordPieceTokenizer,
 )
 from t2t_keras.data.text_normalization import DEFAULT_NORMALIZATION, check_normalization
-from t2t_keras.data.tokenizer import Tokenizer, clean_line
+from t2t_keras.data.tokenizer import Tokenizer, normalized_counts
+from t2t_keras.data.word_counts import count_words
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path, write_atomically
 from t2t_keras.json_file import read_object
@@ -25,6 +27,8 @@ TOKENIZERS: dict[str, type[Any]] = {
     "wordpiece": WordPieceTokenizer,
 }
 """Class for each value of `--subword`."""
+
+_CHUNK_PAIRS = 4096
 
 _MODELS = (["shared"], ["source", "target"])
 """Names of the model files of a shared or separate pair."""
@@ -84,7 +88,7 @@ class TokenizerPair:
     @classmethod
     def train(
         cls,
-        pairs: Callable[[], Iterable[tuple[str, str]]],
+        pairs: Iterable[tuple[str, str]],
         subword: str,
         vocab_size: int,
         shared: bool,
@@ -94,7 +98,7 @@ class TokenizerPair:
         """Learns one shared vocabulary or one for each side.
 
         Args:
-            pairs: Returns a new iterator over the training pairs at each call.
+            pairs: The training pairs.
             subword: Type of subwords, a key of `TOKENIZERS`.
             vocab_size: Number of tokens of each vocabulary.
             shared: Whether to learn one vocabulary for both sides.
@@ -110,30 +114,22 @@ class TokenizerPair:
         names = source_normalization, target_normalization
         for name in names:
             check_normalization(name)
-
-        def lines(sides: slice) -> Iterable[str]:
-            return (text for pair in pairs() for text in pair[sides])
-
+        counts = _count_sides(pairs)
         if not shared:
-            return cls(
-                kind.train(lines(slice(0, 1)), vocab_size, source_normalization),
-                kind.train(lines(slice(1, 2)), vocab_size, target_normalization),
+            source, target = (
+                kind.learn(side, vocab_size, name)
+                for side, name in zip(counts, names, strict=True)
             )
+            return cls(source, target)
         if source_normalization == target_normalization:
-            tokenizer = kind.train(lines(slice(0, 2)), vocab_size, source_normalization)
+            both = counts[0] + counts[1]
+            tokenizer = kind.learn(both, vocab_size, source_normalization)
             return cls(tokenizer, tokenizer)
-
-        def normalized_lines() -> Iterable[str]:
-            # Alternate the sides, since learners read only the first millions of lines.
-            sources, targets = itertools.tee(pairs())
-            sides = (
-                (clean_line(source) for source, _ in sources),
-                (clean_line(target) for _, target in targets),
-            )
-            normalized = map(kind.normalized_lines, sides, names)
-            return itertools.chain.from_iterable(zip(*normalized, strict=True))
-
-        learned = kind.train(normalized_lines(), vocab_size, "identity")
+        normalized = [
+            normalized_counts(kind, side, name)
+            for side, name in zip(counts, names, strict=True)
+        ]
+        learned = kind.learn(normalized[0] + normalized[1], vocab_size, "identity")
         source, target = (learned.with_normalization(name) for name in names)
         return cls(source, target, shared=True)
 
@@ -181,3 +177,16 @@ class TokenizerPair:
             except (ValueError, tf.errors.OpError) as error:
                 raise UserError(f"The tokenizer {path} is damaged: {error}") from error
         return cls(sides[0], sides[-1], index["shared"])
+
+
+def _count_sides(
+    pairs: Iterable[tuple[str, str]],
+) -> tuple[collections.Counter[str], collections.Counter[str]]:
+    """Counts the words of the sources and of the targets."""
+    sides: tuple[collections.Counter[str], collections.Counter[str]]
+    sides = collections.Counter(), collections.Counter()
+    remaining = iter(pairs)
+    while chunk := list(itertools.islice(remaining, _CHUNK_PAIRS)):
+        for counts, lines in zip(sides, zip(*chunk, strict=True), strict=True):
+            counts.update(count_words(lines))
+    return sides

@@ -1,9 +1,10 @@
 """Overlap of held-out text with the training data."""
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from t2t_keras.data.corpora import Pair
+from t2t_keras.data.corpora import Chunk
 from t2t_keras.plurals import counted
 
 
@@ -21,31 +22,37 @@ class Overlap:
 
     def __init__(self) -> None:
         self._splits: dict[str, _HeldOut] = {}
-        self._sources: set[int] = set()
         self._seen: set[int] = set()
 
-    def add(self, split: str, pairs: Iterable[Pair]) -> None:
+    def add(self, split: str, chunks: Iterable[Chunk]) -> None:
         """Adds a held-out split.
 
         Args:
             split: Name of the split.
-            pairs: Sentence pairs of the split.
+            chunks: Sentence pairs of the split.
         """
         held_out = _HeldOut([], [])
-        for source, target in pairs:
-            if hashed := _hash(source):
-                held_out.sources.append(hashed)
-                held_out.pairs.append(hash((hashed, _hash(target))))
+        for sources, targets in chunks:
+            for source, target in zip(sources, targets, strict=True):
+                if words := _words(source):
+                    held_out.sources.append(_hash(words))
+                    held_out.pairs.append(_hash(words, _words(target)))
         self._splits[split] = held_out
-        self._sources.update(held_out.sources)
 
-    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields training pairs unchanged and records which are also held out."""
-        for pair in pairs:
-            hashed = _hash(pair[0])
-            if hashed in self._sources:
-                self._seen |= {hashed, hash((hashed, _hash(pair[1])))}
-            yield pair
+    @property
+    def splits(self) -> list[str]:
+        """The names of the held-out splits."""
+        return list(self._splits)
+
+    @property
+    def sources(self) -> frozenset[int]:
+        """The hashes of all held-out sources, for `matching_hashes`."""
+        sources = (held_out.sources for held_out in self._splits.values())
+        return frozenset().union(*sources)
+
+    def record(self, found: Iterable[int]) -> None:
+        """Records hashes that `matching_hashes` has found in the training text."""
+        self._seen.update(found)
 
     def counts(self, split: str) -> dict[str, int]:
         """Returns the number of "pairs" and "sources" of a split found in training."""
@@ -70,7 +77,32 @@ class Overlap:
         )
 
 
-def _hash(text: str) -> int:
-    """Returns a hash that ignores white space, or 0 for an empty text."""
-    words = " ".join(text.split())
-    return hash(words) if words else 0
+def matching_hashes(
+    held_out: frozenset[int], sources: Sequence[str], targets: Sequence[str]
+) -> set[int]:
+    """Returns the hashes of the pairs and sources whose source is held out.
+
+    Args:
+        held_out: `Overlap.sources`.
+        sources: Sources of training pairs.
+        targets: Their targets.
+    """
+    found: set[int] = set()
+    if not held_out:
+        return found
+    for number, source in enumerate(sources):
+        words = _words(source)
+        if (hashed := _hash(words)) in held_out:
+            found |= {hashed, _hash(words, _words(targets[number]))}
+    return found
+
+
+def _words(text: str) -> str:
+    """Returns a text with single spaces."""
+    return " ".join(text.split())
+
+
+def _hash(*texts: str) -> int:
+    """Returns a hash of texts that is the same in all processes."""
+    content = "\0".join(texts).encode()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())

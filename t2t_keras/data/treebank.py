@@ -5,14 +5,14 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
-from t2t_keras.data.corpora import SPLITS, Pair
+from t2t_keras.data.corpora import SPLITS, Corpus, Pair
 from t2t_keras.data.input_streams import Streams
 from t2t_keras.data.linearized_trees import linearize
 from t2t_keras.data.trees import Tree, read_trees, simplify, tree_files
 from t2t_keras.errors import UserError
 
 
-class TreebankCorpus:
+class TreebankCorpus(Corpus):
     """Corpus of files of bracketed trees, for training a parser (section 6.3).
 
     A source is the words of a sentence separated by spaces. A target is its linearized

@@ -8,7 +8,7 @@ import numpy as np
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.data.new_directory import new_directory
-from t2t_keras.data.preparation import TOKENIZER_DIR
+from t2t_keras.data.prepared_data import TOKENIZER_DIR
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.errors import UserError

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from t2t_keras.config import TrainingConfig, TransformerConfig
-from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.bleu_tokenizers import AUTO, TokenizerChoice, choose_tokenizer
 from t2t_keras.model_dir import ModelDir

@@ -14,9 +14,9 @@ from t2t_keras.config import TrainingConfig, TransformerConfig
 from t2t_keras.data.batch_dump import dump_batch
 from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
-from t2t_keras.data.dataset import training_dataset
+from t2t_keras.data.dataset import original_errors, training_dataset
 from t2t_keras.data.examples import Examples
-from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.errors import UserError
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.plurals import counted
@@ -122,6 +122,8 @@ class TrainingRun:
         trainer, reporter = self._trainer, self._reporter
         with contextlib.ExitStack() as stack:
             stack.enter_context(report_lost_workers(self._model_dir.path))
+            datasets = self._examples, self._dev_examples
+            stack.enter_context(original_errors(*datasets))
             newest = None
             if self._is_chief:
                 stack.enter_context(self._model_dir.lock())

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.config import PRESETS, Preset, TrainingConfig, TransformerConfig
-from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.data.splits import open_examples
 from t2t_keras.errors import UserError
 from t2t_keras.model_dir import ModelDir

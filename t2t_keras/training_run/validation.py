@@ -11,7 +11,7 @@ from t2t_keras.data.batch_order import BatchOrder
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.dataset import training_dataset
 from t2t_keras.data.examples import Examples
-from t2t_keras.data.preparation import text_path
+from t2t_keras.data.prepared_data import text_path
 from t2t_keras.data.text_lines import read_lines
 from t2t_keras.decoding.options import SearchOptions
 from t2t_keras.evaluation.bleu import corpus_bleu

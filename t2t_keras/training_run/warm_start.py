@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.config import Preset, TrainingConfig, TransformerConfig
-from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.model_dir import ModelDir
 from t2t_keras.training.trainer import Trainer
 from t2t_keras.training.weight_files import load_arrays

@@ -240,7 +240,7 @@ def multi30k_lengths():
     corpus = TextCorpus(
         "en", "de", {"train": [str(files[0])]}, {"train": [str(files[1])]}
     )
-    pair = TokenizerPair.train(lambda: corpus.read("train"), "bpe", 8_000, True)
+    pair = TokenizerPair.train(corpus.read("train"), "bpe", 8_000, True)
     model = sentencepiece.SentencePieceProcessor(model_proto=pair.source.model)
     source, target = (
         np.array([len(row) for row in model.encode(list(texts))])

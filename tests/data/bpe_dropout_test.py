@@ -9,11 +9,12 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from t2t_keras.data import examples
+from t2t_keras.data import text_blocks
 from t2t_keras.data.bpe_dropout import BpeDropout, Merges
 from t2t_keras.data.corpora import Corpus
 from t2t_keras.data.pair_filters import LengthFilter
-from t2t_keras.data.preparation import PreparedData, prepare
+from t2t_keras.data.preparation import prepare
+from t2t_keras.data.prepared_data import PreparedData
 from t2t_keras.data.subwords import SentencePieceTokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 
@@ -74,24 +75,24 @@ def tokenizer():
 
 @pytest.mark.parametrize("line", [*PAIRS[7], *ODD])
 def test_zero_dropout_matches_sentencepiece(tokenizer, line):
-    merges = Merges(tokenizer)
+    merges = Merges(tokenizer.model)
     found = merges.ids(merges.words(line), 0.0, random.Random(0).random)
     expected = tokenizer.tokenize(tf.constant([line])).to_list()[0]
-    assert found.tolist() == expected
+    assert found == expected
     if line.isprintable():
         model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
-        assert found.tolist() == model.encode(line)
+        assert found == model.encode(line)
 
 
 @pytest.mark.parametrize("length", [2, 3, 5])
 def test_probability_of_whole_word_matches_algorithm_1(tokenizer, length):
-    merges, draw = Merges(tokenizer), random.Random(0).random
+    merges, draw = Merges(tokenizer.model), random.Random(0).random
     word = next(piece for piece in tokenizer.pieces()[4:] if len(piece) == length)
-    assert merges.ids([word], 0.0, draw).size == 1
+    assert len(merges.ids([word], 0.0, draw)) == 1
     expected = probability_of_whole_word(merges, list(word), 0.3)
     assert expected == pytest.approx(0.7) if length == 2 else expected < 0.7
     n = 4000
-    whole = sum(merges.ids([word], 0.3, draw).size == 1 for _ in range(n)) / n
+    whole = sum(len(merges.ids([word], 0.3, draw)) == 1 for _ in range(n)) / n
     assert whole == pytest.approx(expected, abs=0.03)
 
 
@@ -103,7 +104,7 @@ def probability_of_whole_word(merges, left, dropout):
     by_rank = sorted(
         (merges.ids([word], 0.0, lambda: 1.0)[0], i)
         for i, word in enumerate(joined)
-        if merges.ids([word], 0.0, lambda: 1.0).size == 1
+        if len(merges.ids([word], 0.0, lambda: 1.0)) == 1
     )
     total, reached = 0.0, 1.0
     for _, i in by_rank:
@@ -117,7 +118,7 @@ def probability_of_whole_word(merges, left, dropout):
 
 @pytest.mark.parametrize("share", [True, False])
 def test_all_segmentations_detokenize_to_the_same_text(tmp_path, share, monkeypatch):
-    monkeypatch.setattr(examples, "_CHUNK_PAIRS", 7)
+    monkeypatch.setattr(text_blocks, "CHUNK_LINES", 7)
     default_manifest, default = prepared(tmp_path / "default", share_vocabulary=share)
     manifest, data = prepared(
         tmp_path / "data", share_vocabulary=share, bpe_dropout=BpeDropout(0.2, 3)
@@ -211,7 +212,7 @@ def test_invalid_bpe_dropout_flags_are_rejected(tmp_path, flags, message):
 
 
 def test_vocabulary_without_merges_is_rejected(tmp_path):
-    given = TokenizerPair.train(lambda: PAIRS, "unigram", 100, shared=True)
+    given = TokenizerPair.train(PAIRS, "unigram", 100, shared=True)
     with pytest.raises(ValueError, match="Received: unigram"):
         prepared(tmp_path / "data", tokenizers=given, bpe_dropout=BpeDropout(0.1))
     assert not list(tmp_path.iterdir())

@@ -1,5 +1,6 @@
 """Tests of data preparation and of the training dataset."""
 
+import functools
 import itertools
 import json
 import shutil
@@ -15,19 +16,25 @@ from t2t_keras.data import preparation
 from t2t_keras.data.batch_order import START, BatchOrder, DataPosition
 from t2t_keras.data.batching import Batching
 from t2t_keras.data.cldr import generate_pairs
-from t2t_keras.data.corpora import TextCorpus
-from t2t_keras.data.dataset import training_dataset
+from t2t_keras.data.corpora import Corpus, TextCorpus
+from t2t_keras.data.dataset import original_errors, training_dataset
 from t2t_keras.data.examples import TextExamples
 from t2t_keras.data.pair_filters import LengthFilter
-from t2t_keras.data.preparation import PreparedData, prepare, text_path
+from t2t_keras.data.preparation import prepare
+from t2t_keras.data.prepared_data import PreparedData, text_path
+from t2t_keras.data.record_examples import ShardExamples
+from t2t_keras.data.shards import ShardWriter
+from t2t_keras.data.text_blocks import write_blocks
 from t2t_keras.data.text_lines import read_lines
-from t2t_keras.data.tfrecords import RecordExamples, write_records
+from t2t_keras.data.word_encoding import EncodedLines, varints
+from t2t_keras.errors import UserError
+from t2t_keras.tasks import LocalTaskRunner
 
 GOOD = list(itertools.islice(generate_pairs("en", "de"), 120))
 DEV = [("one\x00 line", "eine Zeile"), ("", "leer"), ("a\tb", "c\u2028d"), ("e", "f")]
 
 
-class ListCorpus:
+class ListCorpus(Corpus):
     """Corpus of pairs in memory."""
 
     name, source_lang, target_lang = "list", "en", "de"
@@ -92,7 +99,7 @@ def prepared(corpus, tmp_path_factory):
     """A data directory with three shards, and its manifest."""
     data_dir = tmp_path_factory.mktemp("prepared") / "new" / "data"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preparation, "_PAIRS_PER_SHARD", 50)
+        patch.setattr(preparation, "_PAIRS_PER_BLOCK", 50)
         manifest = prepare(
             corpus,
             data_dir,
@@ -165,13 +172,14 @@ def test_manifest_records_arguments_counts_and_versions(prepared):
 
 def test_records_are_plain_tfrecord_shards(prepared):
     data_dir, manifest = prepared
-    # 129 pairs are three shards of 50.
+    # 129 pairs are three blocks of 50, and each block is a shard.
     paths = [data_dir / f"train-{i:05d}-of-00003.tfrecord" for i in range(3)]
     assert sorted(data_dir.glob("train*.tfrecord")) == paths
     assert manifest["splits"]["train"]["shards"] == 3
     shards = [list(plain_records(path)) for path in paths]
-    assert [len(shard) for shard in shards] == [40, 40, 40]
-    in_order = [pair for three in zip(*shards, strict=True) for pair in three]
+    # Nine unsuitable pairs are among the first ones.
+    assert [len(shard) for shard in shards] == [41, 50, 29]
+    in_order = [pair for shard in shards for pair in shard]
     sides = PreparedData(data_dir).tokenizers
     assert in_order == [
         (encode(sides.source, source), encode(sides.target, target))
@@ -199,9 +207,7 @@ def test_prepare_is_reproducible(corpus, tmp_path):
     assert len(files) > 10
     for file in files:
         one, two = ((tmp_path / name / file).read_bytes() for name in ("one", "two"))
-        assert one == two or file.suffix == ".npz", file
-    examples = [RecordExamples(tmp_path / name, "train") for name in ("one", "two")]
-    np.testing.assert_array_equal(examples[0].lengths, examples[1].lengths)
+        assert one == two, file
 
 
 @pytest.mark.parametrize(
@@ -300,6 +306,38 @@ def test_held_out_text_found_in_training_is_counted(tmp_path):
     assert reported[0].startswith(
         "dev: of 4 pairs, 2 also occur in train, and 3 source sentences do."
     )
+
+
+def test_number_of_processes_does_not_change_the_directory(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "_PAIRS_PER_BLOCK", 25)
+    corpus = ListCorpus(train=GOOD, dev=GOOD[:9])
+    for processes in (1, 2):
+        prepare(
+            corpus,
+            tmp_path / str(processes),
+            vocab_size=250,
+            runner=LocalTaskRunner(processes),
+            report=ignore,
+        )
+    one, two = tmp_path / "1", tmp_path / "2"
+    files = sorted(path.relative_to(one) for path in one.rglob("*.*"))
+    assert files == sorted(path.relative_to(two) for path in two.rglob("*.*"))
+    assert len([file for file in files if file.suffix == ".tfrecord"]) == 6
+    for file in files:
+        assert (one / file).read_bytes() == (two / file).read_bytes(), file
+    assert len(PreparedData(two).examples("train")) == len(GOOD)
+
+
+def test_vocabulary_of_a_large_corpus_is_learned_from_a_sample(tmp_path):
+    numbers = [str(i) for i in range(20_000)]
+    path = functools.partial(preparation._block_path, tmp_path)
+    blocks = [*write_blocks([(numbers, numbers)], path, 3000)]
+    assert [s for s, _ in preparation._sample(blocks, 20_000)] == numbers
+    sampled = [int(source) for source, _ in preparation._sample(blocks, 1000)]
+    assert sampled == sorted(set(sampled))
+    assert 900 < len(sampled) < 1100
+    # All parts of the corpus are represented.
+    assert np.histogram(sampled, bins=10, range=(0, 20_000))[0].min() > 60
 
 
 def test_vocabularies_smaller_than_requested_are_reported(tmp_path):
@@ -441,15 +479,27 @@ def test_vocabulary_that_differs_from_the_records_is_rejected(damaged, tmp_path)
 def test_damaged_shard_raises_an_error_with_its_name(damaged):
     shard = damaged / "train-00001-of-00003.tfrecord"
     content = shard.read_bytes()
-    flipped = bytearray(content)
-    flipped[len(content) // 2] ^= 1
-    for wrong in (content[:-5], content + b"x", b"", bytes(flipped)):
+    for wrong in (content[:-5], content + b"x", b""):
         shard.write_bytes(wrong)
         with pytest.raises(ValueError, match=f"{shard} is damaged"):
             PreparedData(damaged).examples("train")
     shard.unlink()
     with pytest.raises(ValueError, match=f"{shard} is missing"):
         PreparedData(damaged).examples("train")
+
+
+@pytest.mark.parametrize("place", ["record", "checksum"])
+def test_damaged_record_ends_the_dataset_with_the_name_of_its_shard(damaged, place):
+    shard = damaged / "train-00001-of-00003.tfrecord"
+    content = bytearray(shard.read_bytes())
+    content[-1 if place == "checksum" else len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    examples = PreparedData(damaged).examples("train")
+    with (
+        pytest.raises(UserError, match=f"^{shard} is damaged. Run t2t-prepare again.$"),
+        original_errors(examples),
+    ):
+        elements(examples, Batching(300), epochs=1)
 
 
 def test_records_that_do_not_match_the_manifest_are_rejected(damaged):
@@ -461,7 +511,7 @@ def test_records_that_do_not_match_the_manifest_are_rejected(damaged):
 
 
 def test_damaged_index_raises_an_error_with_its_name(damaged):
-    index = damaged / "train.index.npz"
+    index = damaged / "train-00001-of-00003.index.npy"
     content = index.read_bytes()
     for wrong in (content[: len(content) // 2], b"", b"garbage"):
         index.write_bytes(wrong)
@@ -476,8 +526,16 @@ IDS += [([18], [19]), ([], [20, 21])]
 
 @pytest.fixture
 def five(tmp_path):
-    assert write_records(tmp_path, "train", 2, IDS) == (5, 7, 10)
-    return RecordExamples(tmp_path, "train")
+    digests = []
+    for shard, pairs in enumerate((IDS[:3], IDS[3:])):
+        sides = (
+            EncodedLines([*map(varints, side)], np.array([*map(len, side)]))
+            for side in zip(*pairs, strict=True)
+        )
+        with ShardWriter(tmp_path, "train", shard, 2) as writer:
+            writer.write(*sides)
+        digests.append(writer.index_digest)
+    return ShardExamples(tmp_path, "train", digests)
 
 
 def test_batches_equal_hand_computed_ones(five):

@@ -10,7 +10,8 @@ import pytest
 
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.corpus_catalog import open_corpus
-from t2t_keras.data.preparation import PreparedData, prepare, text_path
+from t2t_keras.data.preparation import prepare
+from t2t_keras.data.prepared_data import PreparedData, text_path
 from t2t_keras.data.splits import open_examples
 from t2t_keras.data.text_lines import read_lines
 from t2t_keras.data.treebank import TreebankCorpus

@@ -29,7 +29,7 @@ def shared():
         if kind not in cache:
             pairs = PAIRS[:60] if kind == "wordpiece" else PAIRS
             size = 150 if kind == "wordpiece" else 400
-            cache[kind] = TokenizerPair.train(lambda: pairs, kind, size, True)
+            cache[kind] = TokenizerPair.train(pairs, kind, size, True)
         return cache[kind]
 
     return get
@@ -57,13 +57,13 @@ def tokens(tokenizer, text):
     ],
 )
 def test_frequent_words_become_one_token(kind, expected):
-    pair = TokenizerPair.train(lambda: WORDS * 20, kind, 120, True)
+    pair = TokenizerPair.train(WORDS * 20, kind, 120, True)
     assert tokens(pair.source, "hello world") == expected
 
 
 def test_rare_words_yield_word_pieces():
     rare = [(f"w{chr(97 + n % 26)}{chr(97 + n // 26)} x", "x") for n in range(400)]
-    pair = TokenizerPair.train(lambda: rare, "wordpiece", 500, False)
+    pair = TokenizerPair.train(rare, "wordpiece", 500, False)
     assert pair.source.vocab_size > 400
 
 
@@ -132,7 +132,7 @@ def test_each_side_has_its_own_normalization(tmp_path, kind, share):
     names = {"source": "nfkc_cf", "target": "identity"}
     source = "\uff21B e\u0301… "
     pairs = [(source, COMPATIBLE), ("ab", "xy")] * 30
-    pair = TokenizerPair.train(lambda: pairs, kind, 90, share, *names.values())
+    pair = TokenizerPair.train(pairs, kind, 90, share, *names.values())
     pair.save(tmp_path)
     loaded = TokenizerPair.load(tmp_path)
     for tokenizers in (pair, loaded):
@@ -190,7 +190,7 @@ def test_tokenizers_of_older_versions_keep_their_normalization(tmp_path):
 
 def test_unknown_normalization_is_rejected():
     with pytest.raises(ValueError, match=r"identity\. Received: 'nfc'"):
-        TokenizerPair.train(lambda: WORDS, "bpe", 80, True, "nmt_nfkc", "nfc")
+        TokenizerPair.train(WORDS, "bpe", 80, True, "nmt_nfkc", "nfc")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -262,7 +262,7 @@ def test_very_long_words_round_trip(shared, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_vocabularies_are_shared_or_separate(kind):
     def train(share):
-        return TokenizerPair.train(lambda: WORDS, kind, 80, share)
+        return TokenizerPair.train(WORDS, kind, 80, share)
 
     def knows(tokenizer, text):
         return 3 not in tokenize(tokenizer, [text])[0]
@@ -287,7 +287,7 @@ def test_vocabularies_are_shared_or_separate(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [True, False])
 def test_load_restores_saved_tokenizers(tmp_path, kind, share):
-    pair = TokenizerPair.train(lambda: WORDS, kind, 80, share)
+    pair = TokenizerPair.train(WORDS, kind, 80, share)
     pair.save(tmp_path / "tokenizer")
     loaded = TokenizerPair.load(tmp_path / "tokenizer")
     assert loaded.shared == share
@@ -307,7 +307,7 @@ def test_directory_without_tokenizer_is_rejected(tmp_path):
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_small_text_yields_a_smaller_vocabulary(kind):
-    pair = TokenizerPair.train(lambda: WORDS, kind, 37_000, True)
+    pair = TokenizerPair.train(WORDS, kind, 37_000, True)
     assert 20 < pair.source.vocab_size < 200
     assert detokenize(pair.source, tokenize(pair.source, ["hello Welt"])) == [
         "hello Welt"
@@ -317,14 +317,14 @@ def test_small_text_yields_a_smaller_vocabulary(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_vocabulary_too_small_for_the_characters_is_rejected(kind):
     with pytest.raises(ValueError, match=r"vocabulary of 10 tokens .* --vocab_size"):
-        TokenizerPair.train(lambda: WORDS, kind, 10, True)
+        TokenizerPair.train(WORDS, kind, 10, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pairs", [[], [("", " ")] * 3])
 def test_empty_training_text_is_rejected(kind, pairs):
     with pytest.raises(ValueError, match=r"vocabulary (of 100 tokens )?can be learned"):
-        TokenizerPair.train(lambda: pairs, kind, 100, True)
+        TokenizerPair.train(pairs, kind, 100, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -335,7 +335,7 @@ def test_training_accepts_unusual_text(kind):
         ("word " * 10_000, "\ufeff \x85 \x0c"),
         ("<pad> </s> [PAD]", "▁ ## ##a"),
     ]
-    pair = TokenizerPair.train(lambda: WORDS * 3 + odd, kind, 100, True)
+    pair = TokenizerPair.train(WORDS * 3 + odd, kind, 100, True)
     assert detokenize(pair.source, tokenize(pair.source, ["hello"])) == ["hello"]
     assert not any(set("\x00\t\r\n") & set(piece) for piece in pair.source.pieces())
 
@@ -349,7 +349,7 @@ def test_errors_of_the_corpus_are_raised_unchanged(kind):
     with pytest.raises(
         ValueError, match=r"^train.en:41: this line has no counterpart$"
     ):
-        TokenizerPair.train(pairs, kind, 100, True)
+        TokenizerPair.train(pairs(), kind, 100, True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 import command
 import pytest
 
-from t2t_keras.data.preparation import PreparedData
+from t2t_keras.data.prepared_data import PreparedData
 
 EN = ["a house", "two houses", "three small houses", ""] * 5
 DE = ["ein Haus", "zwei Häuser", "drei kleine Häuser", "leer"] * 5

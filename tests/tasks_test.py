@@ -1,0 +1,69 @@
+"""Tests of running tasks in several processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.tasks import LocalTaskRunner
+
+
+def square(number):
+    return number * number, os.getpid()
+
+
+def fail(number):
+    raise UserError(f"line {number} is bad")
+
+
+def kill_worker(number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_results_have_the_order_of_the_tasks(processes):
+    results = [*LocalTaskRunner(processes).run("square", square, range(20))]
+    assert [result for result, _ in results] == [i * i for i in range(20)]
+    assert (os.getpid() in {process for _, process in results}) == (processes == 1)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_errors_of_tasks_are_raised_unchanged(processes):
+    with pytest.raises(UserError, match=r"^line 0 is bad$"):
+        [*LocalTaskRunner(processes).run("fail", fail, range(3))]
+
+
+def test_killed_worker_is_an_error():
+    with pytest.raises(BrokenProcessPool):
+        [*LocalTaskRunner(2).run("kill", kill_worker, range(3))]
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    (tmp_path / "work.py").write_text(
+        textwrap.dedent("""
+            import time, sys
+            def work(number):
+                print("started", flush=True)
+                time.sleep(600)
+            if __name__ == "__main__":
+                from t2t_keras.tasks import LocalTaskRunner
+                list(LocalTaskRunner(2).run("work", work, [1, 2]))
+        """)
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "work.py"], cwd=tmp_path, stdout=subprocess.PIPE
+    )
+    with parent:
+        assert [parent.stdout.readline() for _ in range(2)] == [b"started\n"] * 2
+        parent.kill()
+        # The pipe ends when the last process that holds it has ended.
+        assert parent.stdout.read() == b""
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
