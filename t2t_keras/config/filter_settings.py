@@ -133,8 +133,9 @@ class FilterSettings(Config):
         minimum=1,
     )
     min_language_confidence: float = option(
-        0.1,
-        "Filter language_id: minimum probability of the language of each side.",
+        0.05,
+        "Filter language_id: minimum probability of the language of each side, divided "
+        "by that of the most probable language.",
         minimum=0,
         maximum=1,
     )

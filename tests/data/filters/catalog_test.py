@@ -146,8 +146,7 @@ def test_unknown_language_is_reported_and_not_checked():
 
 def test_missing_language_id_package_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    language_id._detector.cache_clear()
-    language_id._labels.cache_clear()
+    language_id._identifier.cache_clear()
     with pytest.raises(UserError, match=r"language_id needs .*t2t_keras\[langid\]"):
         make_filters(["recommended"], FilterSettings(), "en", "de")
 

