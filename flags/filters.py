@@ -30,14 +30,14 @@ define_with_defaults(FilterSettings, FilterSettings.flag_names(), __name__)
 
 
 def filter_arguments() -> dict[str, Any]:
-    """Returns the flags as arguments of `make_filters`, except the languages.
+    """Returns the flags as arguments of `prepare`.
 
     Raises:
         UserError: If a name or a value is not allowed.
     """
     return {
-        "names": filter_names(FILTERS.value),
-        "settings": FilterSettings.from_dict(
+        "filters": filter_names(FILTERS.value),
+        "filter_settings": FilterSettings.from_dict(
             {name: FLAGS[name].value for name in FilterSettings.flag_names()}
         ),
         "user_filter": USER_FILTER.value,

@@ -10,6 +10,7 @@ from absl import flags
 from t2t_keras import runtime
 from t2t_keras.errors import UserError
 from t2t_keras.flags import corpus as corpus_flags
+from t2t_keras.flags import filters as filter_flags
 from t2t_keras.flags import languages, paths, preset_flag, vocabulary
 from t2t_keras.messages import describe
 from t2t_keras.pipelines import stage
@@ -125,6 +126,7 @@ def main() -> None:
         target_normalization=FLAGS.target_normalization,
         vocabulary_pairs=FLAGS.vocabulary_pairs,
         tokenizers=tokenizers,
+        **filter_flags.filter_arguments(),
         length_filter=LengthFilter(
             max_tokens=FLAGS.max_tokens, max_length_ratio=FLAGS.max_length_ratio
         ),
@@ -147,6 +149,7 @@ def run() -> None:
     """Console entry point."""
     shared: list[stage.SharedFlags] = [
         corpus_flags,
+        filter_flags,
         languages,
         preset_flag,
         vocabulary,

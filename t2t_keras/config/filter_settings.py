@@ -1,11 +1,23 @@
 """Names, presets and thresholds of the filters for training text."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Literal
 
 from t2t_keras.config.config_base import Config, option
 from t2t_keras.errors import UserError
 
-FILTER_NAMES = (
+HELD_OUT = "held_out"
+"""The filter of pairs whose source or target also occurs in the dev or test split."""
+
+DUPLICATES: dict[str, Literal["pair", "source", "target"]] = {
+    "duplicate_pair": "pair",
+    "duplicate_source": "source",
+    "duplicate_target": "target",
+}
+"""The filters that keep the first of several pairs with the same text."""
+
+TEXT_FILTERS = (
     "empty",
     "length",
     "length_ratio",
@@ -20,15 +32,24 @@ FILTER_NAMES = (
     "repetition",
     "language_id",
 )
-"""The filters in the order in which they run. Most names are those of OpusFilter."""
+"""The filters of single pairs, in the order in which they run. Most names are those of
+OpusFilter."""
 
-_BASIC = tuple(name for name in FILTER_NAMES if name != "language_id")
+FILTER_NAMES = (*TEXT_FILTERS, HELD_OUT, *DUPLICATES)
+"""All filters, in the order in which they run."""
 
-FILTER_PRESETS = {"none": (), "basic": _BASIC, "recommended": FILTER_NAMES}
+_RECOMMENDED = tuple(
+    name
+    for name in FILTER_NAMES
+    if name not in ("duplicate_source", "duplicate_target")
+)
+_BASIC = tuple(name for name in _RECOMMENDED if name != "language_id")
+
+FILTER_PRESETS = {"none": (), "basic": _BASIC, "recommended": _RECOMMENDED}
 """Filters by the name of the preset. `basic` needs no optional package."""
 
 
-def filter_names(names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+def filter_names(names: Sequence[str]) -> tuple[str, ...]:
     """Returns the names of filters in the order in which they run.
 
     Args:
@@ -138,6 +159,14 @@ class FilterSettings(Config):
         "by that of the most probable language.",
         minimum=0,
         maximum=1,
+    )
+
+    compare: str = option(
+        "normalized",
+        "How the filters held_out and duplicate_... compare text: normalized (letters "
+        "and digits only, without regard to case) or exact (without regard to runs of "
+        "white space).",
+        choices=("normalized", "exact"),
     )
 
     def __post_init__(self) -> None:

@@ -18,8 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.config.filter_settings import (
+    DUPLICATES,
+    HELD_OUT,
+    FilterSettings,
+    filter_names,
+)
 from t2t_keras.data.bpe_dropout import BpeDropout, check_merges
+from t2t_keras.data.cleaning import Cleaning, clean
 from t2t_keras.data.corpora import SPLITS, Corpus, Pair
+from t2t_keras.data.filters import FilterReport, HeldOutKeys, make_filters
 from t2t_keras.data.new_directory import new_directory
 from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.preparation_progress import Progress
@@ -57,6 +65,9 @@ def prepare(
     target_normalization: str = "identity",
     vocabulary_pairs: int = 1_000_000,
     tokenizers: TokenizerPair | None = None,
+    filters: Sequence[str] = (),
+    filter_settings: FilterSettings | None = None,
+    user_filter: str | None = None,
     length_filter: LengthFilter | None = None,
     bpe_dropout: BpeDropout | None = None,
     corpus_arguments: dict[str, Any] | None = None,
@@ -85,7 +96,12 @@ def prepare(
             learned from. They are chosen evenly from a larger corpus. Default
             1,000,000.
         tokenizers: Tokenizers to use instead of learning a vocabulary. Default None.
-        length_filter: Filter for the pairs. Default `LengthFilter()`.
+        filters: Names of filters for the training text, or of a preset; see
+            `filter_names`. Default none.
+        filter_settings: Thresholds of the filters. Default `FilterSettings()`.
+        user_filter: A filter of the user as `module:function`. Default None.
+        length_filter: Filter for the tokenized pairs of all splits. Default
+            `LengthFilter()`.
         bpe_dropout: BPE dropout for the training pairs. Default None (segment each
             pair once, deterministically).
         corpus_arguments: Arguments to open the corpus again, stored in the manifest.
@@ -112,6 +128,18 @@ def prepare(
     with new_directory(data_dir, MANIFEST, taken) as work_dir:
         report(f"Reading the corpus {corpus.name} ...")
         blocks = _read_corpus(corpus, work_dir, report)
+        removed = None
+        if filters or user_filter:
+            blocks["train"], removed = _clean(
+                blocks,
+                corpus,
+                filters,
+                filter_settings or FilterSettings(),
+                user_filter,
+                work_dir / _TEXT_DIR,
+                runner,
+                report,
+            )
         if tokenizers is None:
             report(f"Learning a vocabulary of {vocab_size} tokens ({subword}) ...")
             tokenizers = TokenizerPair.train(
@@ -131,7 +159,6 @@ def prepare(
                 overlap.add(split, block.read_chunks())
         new_task = functools.partial(
             ShardTask,
-            keep=None,
             directory=work_dir,
             subword=tokenizers.source.subword,
             models=(tokenizers.source.model, tokenizers.target.model),
@@ -169,6 +196,13 @@ def prepare(
             "source_lang": corpus.source_lang,
             "target_lang": corpus.target_lang,
             **tokenizers.description(),
+            "filters": removed
+            and {
+                "names": [*filter_names(filters)],
+                "settings": (filter_settings or FilterSettings()).to_dict(),
+                "user_filter": user_filter,
+                "report": removed.to_dict(),
+            },
             "length_filter": dataclasses.asdict(length_filter),
             "bpe_dropout": bpe_dropout and dataclasses.asdict(bpe_dropout),
             "splits": splits,
@@ -203,6 +237,41 @@ def _read_corpus(
     return blocks
 
 
+def _clean(
+    blocks: dict[str, list[TextBlock]],
+    corpus: Corpus,
+    names: Sequence[str],
+    settings: FilterSettings,
+    user_filter: str | None,
+    directory: Path,
+    runner: TaskRunner,
+    report: Callable[[str], None],
+) -> tuple[list[TextBlock], FilterReport]:
+    """Applies the filters to the training text."""
+    names = filter_names(names)
+    text_filters = make_filters(
+        names, settings, corpus.source_lang, corpus.target_lang, user_filter, report
+    )
+    is_normalized = settings.compare == "normalized"
+    held_out = None
+    if HELD_OUT in names:
+        text = (
+            pair
+            for split in SPLITS[1:]
+            for block in blocks.get(split, [])
+            for sides in block.read_chunks()
+            for pair in zip(*sides, strict=True)
+        )
+        held_out = HeldOutKeys(is_normalized, text)
+    duplicates = [name for name in DUPLICATES if name in names]
+    cleaning = Cleaning(text_filters, held_out, duplicates, is_normalized)
+    cleaned, removed = clean(blocks["train"], cleaning, directory, runner, report)
+    report(f"Filters of {counted(removed.pairs, 'training pair')}:\n{removed.table()}")
+    if not removed.kept:
+        raise UserError(f"The filters removed all training pairs of {corpus.name}.")
+    return cleaned, removed
+
+
 def _held_out_path(directory: Path, split: str, number: int, side: str) -> Path:
     return text_path(directory, split, side)
 
@@ -216,14 +285,14 @@ def _sample(blocks: Sequence[TextBlock], maximum: int) -> Iterator[Pair]:
 
     The choice does not depend on the order in which blocks are read.
     """
-    total = sum(block.pairs for block in blocks)
+    total = sum(int(block.mask().sum()) for block in blocks)
     first = 0
     for block in blocks:
-        keep = None
+        mask = block.mask()
         if total > maximum:
             numbers = np.arange(first, first + block.pairs, dtype=np.uint64)
-            keep = _uniform(numbers) < maximum / total
-        for sources, targets in block.read_chunks(keep):
+            mask &= _uniform(numbers) < maximum / total
+        for sources, targets in block.read_chunks(mask):
             yield from zip(sources, targets, strict=True)
         first += block.pairs
 

@@ -113,8 +113,6 @@ class ShardTask:
 
     Attributes:
         block: The text.
-        keep: File of a NumPy array, `[block.pairs]` bool, True for the pairs to write.
-            None for all of them.
         directory: Directory of the shard.
         split: Name of the split.
         shard: Number of the shard, from 0.
@@ -127,7 +125,6 @@ class ShardTask:
     """
 
     block: TextBlock
-    keep: Path | None
     directory: Path
     split: str
     shard: int
@@ -170,8 +167,7 @@ def write_shard(task: ShardTask) -> ShardResult:
             found.update(matching_hashes(task.held_out, sources, targets))
             yield sources, targets
 
-    keep = None if task.keep is None else np.load(task.keep)
-    text = watched(task.block.read_chunks(keep))
+    text = watched(task.block.read_chunks())
     with ShardWriter(task.directory, task.split, task.shard, task.shards) as writer:
         for source, target in _encoded(task, text, length_filter):
             writer.write(source, target)

@@ -21,7 +21,7 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
 
     Raises:
         UserError: If the records are invalid or, with `from_text`, if the corpus has
-            changed, is a stream, or was prepared with BPE dropout.
+            changed, is a stream, or was prepared with filters or BPE dropout.
     """
     if not from_text:
         return data.examples(split)
@@ -29,6 +29,11 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
         raise UserError(
             f"--read_text segments text without BPE dropout, but {data.data_dir} was "
             "prepared with --bpe_dropout. Train without --read_text."
+        )
+    if data.manifest.get("filters"):
+        raise UserError(
+            f"--read_text reads all of the text, but {data.data_dir} was prepared with "
+            "--filters. Train without --read_text."
         )
     arguments = data.manifest["corpus_arguments"]
     for kind in ("sources", "targets", "trees"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.data.corpora import Chunk
+from t2t_keras.data.corpora import Chunk, Pair
 from t2t_keras.data.text_lines import CHUNK_LINES
 
 
@@ -19,37 +19,51 @@ class TextBlock:
     Attributes:
         source_path: File of the sources.
         target_path: File of the targets.
-        pairs: Number of pairs.
+        pairs: Number of pairs in the files.
+        keep: File of a NumPy array, `[pairs]` bool, True for the pairs to read. Default
+            None (all).
     """
 
     source_path: Path
     target_path: Path
     pairs: int
+    keep: Path | None = None
 
-    def read_chunks(self, keep: np.ndarray | None = None) -> Iterator[Chunk]:
-        """Yields the pairs in chunks of a few thousand.
+    def mask(self) -> np.ndarray:
+        """Returns which pairs to read, `[pairs]` bool."""
+        return np.ones(self.pairs, bool) if self.keep is None else np.load(self.keep)
+
+    def read_chunks(self, mask: np.ndarray | None = None) -> Iterator[Chunk]:
+        """Yields the pairs to read in chunks of a few thousand.
 
         Args:
-            keep: `[pairs]` bool, True for the pairs to yield. Default None (all).
+            mask: `[pairs]` bool, True for the pairs to read. Default `mask()`.
         """
+        mask = self.mask() if mask is None else mask
         with (
             self.source_path.open(encoding="utf-8", newline="\n") as sources,
             self.target_path.open(encoding="utf-8", newline="\n") as targets,
         ):
             for start in range(0, self.pairs, CHUNK_LINES):
-                number = min(CHUNK_LINES, self.pairs - start)
+                selected = mask[start : start + CHUNK_LINES]
                 source, target = (
-                    "".join(itertools.islice(file, number))[:-1].split("\n")
+                    "".join(itertools.islice(file, len(selected)))[:-1].split("\n")
                     for file in (sources, targets)
                 )
-                if keep is None:
+                if selected.all():
                     yield source, target
-                    continue
-                selectors = keep[start : start + number].tolist()
-                yield (
-                    list(itertools.compress(source, selectors)),
-                    list(itertools.compress(target, selectors)),
-                )
+                elif selected.any():
+                    yield (
+                        list(itertools.compress(source, selected.tolist())),
+                        list(itertools.compress(target, selected.tolist())),
+                    )
+
+    def read(self, rows: np.ndarray) -> list[Pair]:
+        """Returns the pairs at some rows, in ascending order."""
+        mask = np.zeros(self.pairs, bool)
+        mask[rows] = True
+        chunks = self.read_chunks(mask) if len(rows) else ()
+        return [pair for sides in chunks for pair in zip(*sides, strict=True)]
 
 
 def write_blocks(

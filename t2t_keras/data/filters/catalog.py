@@ -5,7 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.config.filter_settings import FilterSettings, filter_names
+from t2t_keras.config.filter_settings import (
+    TEXT_FILTERS,
+    FilterSettings,
+    filter_names,
+)
 from t2t_keras.data.filters import (
     agreement_filters,
     character_filters,
@@ -35,7 +39,7 @@ def make_filters(
     user_filter: str | None = None,
     report: Callable[[str], None] | None = None,
 ) -> list[TextFilter]:
-    """Creates filters in the order in which they run.
+    """Creates the filters of single pairs, in the order in which they run.
 
     Args:
         names: Names of filters, or the name of a preset alone; see `filter_names`.
@@ -58,7 +62,8 @@ def make_filters(
     filters = [
         created
         for name in filter_names(tuple(names))
-        if (created := _create(name, settings, languages, report or (lambda _: None)))
+        if name in TEXT_FILTERS
+        and (created := _create(name, settings, languages, report or (lambda _: None)))
     ]
     return [*filters, UserFilter(user_filter)] if user_filter else filters
 

@@ -1,7 +1,7 @@
 """What the filters removed: numbers and examples."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -68,16 +68,26 @@ class FilterReport:
             targets: Targets of all pairs of the chunk.
             first: Number of the first pair of the chunk in the corpus. Default 0.
         """
-        self.removed[name] = self.removed.get(name, 0) + len(removed)
-        examples = self.examples.setdefault(name, [])
-        for index in removed[: self.max_examples - len(examples)].tolist():
-            examples.append(
-                Example(
-                    first + index,
-                    sources[index][:_EXAMPLE_CHARS],
-                    targets[index][:_EXAMPLE_CHARS],
-                )
-            )
+        shown = removed[: self.max_examples].tolist()
+        pairs = ((first + i, (sources[i], targets[i])) for i in shown)
+        self.add(name, len(removed), pairs)
+
+    def add(
+        self, name: str, count: int, examples: Iterable[tuple[int, tuple[str, str]]]
+    ) -> None:
+        """Counts pairs that a filter removed and keeps the first ones as examples.
+
+        Args:
+            name: Name of the filter.
+            count: Number of removed pairs.
+            examples: Number in the corpus and text of the first removed pairs, which
+                follow those recorded before.
+        """
+        self.removed[name] = self.removed.get(name, 0) + count
+        kept = self.examples.setdefault(name, [])
+        for number, texts in examples:
+            if len(kept) < self.max_examples:
+                kept.append(Example(number, *(text[:_EXAMPLE_CHARS] for text in texts)))
 
     def __add__(self, later: "FilterReport") -> "FilterReport":
         names = list(dict.fromkeys([*self.removed, *later.removed]))

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_keras.config.filter_settings import FILTER_NAMES, FilterSettings
+from t2t_keras.config.filter_settings import TEXT_FILTERS, FilterSettings
 from t2t_keras.data.filters import make_filters
 
 LINE = "A house stands at the end of the road."
@@ -276,7 +276,7 @@ def test_repetition_does_not_continue_in_the_next_sentence():
     assert created.keep(["a a", "a a", "a"], ["x"] * 3).all()
 
 
-@pytest.mark.parametrize("name", [n for n in FILTER_NAMES if n != "language_id"])
+@pytest.mark.parametrize("name", [n for n in TEXT_FILTERS if n != "language_id"])
 def test_filters_accept_chunks_of_any_text(name):
     (created,) = make_filters([name], FilterSettings(), "en", "ja")
     strange = ["", "\0", "😀👩‍👩‍👧", "١٢٣", "\U0010ffff", "x" * 100_000, " \u2028 "]

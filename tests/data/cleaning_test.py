@@ -1,0 +1,173 @@
+"""Tests of filters, duplicates and leaks over a whole corpus."""
+
+import json
+import random
+import sys
+
+import numpy as np
+import pytest
+
+from t2t_keras.config.filter_settings import FilterSettings
+from t2t_keras.data import cleaning, preparation
+from t2t_keras.data.corpora import TextCorpus
+from t2t_keras.data.filters import FilterReport
+from t2t_keras.data.preparation import prepare
+from t2t_keras.data.prepared_data import PreparedData
+from t2t_keras.data.splits import open_examples
+from t2t_keras.errors import UserError
+from t2t_keras.tasks import LocalTaskRunner
+
+WORDS = [*("the", "a", "small", "old", "house", "dog", "tree", "man", "is", "was")]
+WORDS += [*("sees", "in", "on", "two", "three", "green")]
+DEV = [("The old dog sees.", "DER  alte Hund sieht"), ("", "leer"), ("so", "So !")]
+
+
+def words(rng, marker):
+    return " ".join(rng.choices(WORDS, k=rng.randrange(1, 4))) + marker
+
+
+def corpus_with_duplicates():
+    """Returns 300 pairs, many of them with equal sides, and leaks of `DEV`."""
+    rng = random.Random(0)
+    pairs = [(words(rng, ""), words(rng, " x")) for _ in range(280)]
+    leaks = [("the OLD dog sees", "y"), ("z", "so"), ("q", "der alte hund sieht!")]
+    pairs += [*leaks, ("the house", ""), ("same", "Same"), *pairs[:15]]
+    rng.shuffle(pairs)
+    return pairs
+
+
+@pytest.fixture
+def prepare_text(tmp_path, monkeypatch):
+    """Writes text and prepares it in blocks of 40 pairs and three ranges of keys."""
+    monkeypatch.setattr(preparation, "_PAIRS_PER_BLOCK", 40)
+    monkeypatch.setattr(cleaning, "_KEYS_PER_TASK", 100)
+
+    def call(pairs, name, report=lambda message: None, **arguments):
+        files = {}
+        for split, text in (("train", pairs), ("dev", DEV)):
+            for side, lines in zip("st", zip(*text, strict=True), strict=True):
+                path = tmp_path / f"{name}.{split}.{side}"
+                path.write_text("".join(f"{line}\n" for line in lines))
+                files.setdefault(side, {})[split] = [str(path)]
+        corpus = TextCorpus("en", "de", files["s"], files["t"])
+        return prepare(
+            corpus, tmp_path / name, vocab_size=60, report=report, **arguments
+        )
+
+    return call
+
+
+def normalized(text):
+    return "".join(c for c in text.casefold() if c.isalnum())
+
+
+def first_of_each(pairs, key):
+    seen = set()
+    kept = []
+    for pair in pairs:
+        if key(pair) not in seen:
+            seen.add(key(pair))
+            kept.append(pair)
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("names", "key"),
+    [
+        (["duplicate_pair"], lambda pair: tuple(map(normalized, pair))),
+        (["duplicate_source"], lambda pair: normalized(pair[0])),
+        (["duplicate_target"], lambda pair: normalized(pair[1])),
+    ],
+)
+def test_first_of_equal_pairs_is_kept(prepare_text, tmp_path, names, key):
+    pairs = corpus_with_duplicates()
+    manifest = prepare_text(pairs, "cleaned", filters=names)
+    expected = first_of_each(pairs, key)
+    assert 10 < len(expected) < len(pairs) - 10
+    removed = manifest["filters"]["report"]["removed"]
+    assert removed == {names[0]: len(pairs) - len(expected)}
+    # The same data as if the other pairs had never been there.
+    prepare_text(expected, "expected")
+    cleaned, plain = (
+        PreparedData(tmp_path / name).examples("train")
+        for name in ("cleaned", "expected")
+    )
+    assert records(cleaned) == records(plain)
+
+
+def records(examples):
+    return examples.read(np.arange(len(examples)))
+
+
+def test_leaks_of_held_out_text_are_removed_and_shown(prepare_text, tmp_path):
+    pairs = corpus_with_duplicates()
+    reported = []
+    manifest = prepare_text(
+        pairs, "data", filters=["held_out", "identical"], report=reported.append
+    )
+    report = FilterReport.from_dict(manifest["filters"]["report"])
+    assert report.removed == {"identical": 1, "held_out": 3}
+    assert {example.source for example in report.examples["held_out"]} == {
+        *("the OLD dog sees", "z", "q")
+    }
+    for example in report.examples["held_out"]:
+        assert pairs[example.number] == (example.source, example.target)
+    assert report.pairs == len(pairs)
+    assert report.kept == len(pairs) - 4
+    assert any("held_out" in text and "q" in text for text in reported)
+    # The dev split itself is not filtered.
+    assert manifest["splits"]["dev"]["pairs"] == 2
+    assert manifest["splits"]["dev"]["in_train"]["sources"] == 0
+
+
+def test_exact_comparison_keeps_pairs_that_differ_in_case(prepare_text):
+    pairs = [("A b", "c"), ("a b", "c"), ("a  b", "c"), ("d", "The old dog sees.")]
+    for compare, expected in (("exact", 1), ("normalized", 2)):
+        manifest = prepare_text(
+            pairs,
+            compare,
+            filters=["duplicate_pair"],
+            filter_settings=FilterSettings(compare=compare),
+        )
+        removed = manifest["filters"]["report"]["removed"]
+        assert removed == {"duplicate_pair": expected}
+
+
+def test_number_of_processes_does_not_change_what_is_removed(prepare_text, tmp_path):
+    pairs = corpus_with_duplicates()
+    for name, processes in (("one", 1), ("two", 2)):
+        prepare_text(
+            pairs,
+            name,
+            filters=["basic"],
+            runner=LocalTaskRunner(processes),
+            corpus_arguments={"corpus": "same"},
+        )
+    one, two = tmp_path / "one", tmp_path / "two"
+    files = sorted(path.relative_to(one) for path in one.rglob("*.*"))
+    assert files
+    for file in files:
+        assert (one / file).read_bytes() == (two / file).read_bytes(), file
+
+
+def test_manifest_names_filters_and_thresholds(prepare_text, tmp_path):
+    settings = FilterSettings(max_words=7)
+    manifest = prepare_text(
+        corpus_with_duplicates(), "data", filters=["length"], filter_settings=settings
+    )
+    assert manifest["filters"]["names"] == ["length"]
+    assert manifest["filters"]["settings"]["max_words"] == 7
+    stored = json.loads((tmp_path / "data" / "manifest.json").read_text())
+    assert stored == manifest
+    with pytest.raises(UserError, match="prepared with --filters"):
+        open_examples(PreparedData(tmp_path / "data"), "train", from_text=True)
+
+
+def test_filters_that_remove_everything_are_an_error(prepare_text, tmp_path):
+    with pytest.raises(UserError, match="filters removed all training pairs"):
+        prepare_text([("a", "a")] * 5, "data", filters=["identical"])
+    assert not (tmp_path / "data").exists()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
