@@ -22,9 +22,9 @@ TEXT_FILTERS = (
     "length",
     "length_ratio",
     "identical",
-    "long_word",
     "html_tag",
     "url",
+    "long_word",
     "alphabet_ratio",
     "character_score",
     "non_zero_numerals",
@@ -129,7 +129,7 @@ class FilterSettings(Config):
     min_script_share: float = option(
         0.5,
         "Filter character_score: minimum share of letters in the scripts of the "
-        "language of each side.",
+        "language of each side. Han, kana and Hangul count twice.",
         minimum=0,
         maximum=1,
     )

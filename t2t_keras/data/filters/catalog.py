@@ -25,7 +25,7 @@ from t2t_keras.data.filters.texts import Texts
 from t2t_keras.data.filters.user_filter import UserFilter
 
 _MAX_PAIRS = 4096
-_MAX_CHARS = 2_000_000
+_MAX_CHARS = 1_000_000
 """Limits of a chunk: long enough for NumPy, small enough for memory."""
 
 _STALE_SHARE = 0.25

@@ -32,8 +32,9 @@ class AlphabetRatioFilter(SideFilter):
 class CharacterScoreFilter(TextFilter):
     """Rejects pairs with a side in another script than its language.
 
-    `CharacterScoreFilter` of OpusFilter. Only letters count. Pairs without letters are
-    kept.
+    `CharacterScoreFilter` of OpusFilter. Only letters count, and wide letters of East
+    Asia (Han, kana, Hangul) count twice: words in Latin letters are longer. Pairs
+    without letters are kept.
 
     Args:
         source_scripts: Scripts of the source language as ISO 15924 codes, such as
@@ -61,13 +62,12 @@ class CharacterScoreFilter(TextFilter):
     def _keep_side(self, texts: Texts, scripts: frozenset[str] | None) -> np.ndarray:
         if scripts is None:
             return np.ones(len(texts), bool)
-        expected = texts.totals(_letters(scripts)[texts.code_points])
-        return expected >= self.min_script_share * texts.count_class(
-            characters.SCRIPTED
-        )
+        letters = (texts.flags & characters.SCRIPTED) != 0
+        weights = letters * (1 + ((texts.flags & characters.WIDE) != 0))
+        expected = texts.totals(weights * _in_scripts(scripts)[texts.code_points])
+        return expected >= self.min_script_share * texts.totals(weights)
 
 
 @functools.cache
-def _letters(scripts: frozenset[str]) -> np.ndarray:
-    in_scripts = characters.matching(characters.script_class(scripts))
-    return in_scripts & ((characters.class_flags() & characters.SCRIPTED) != 0)
+def _in_scripts(scripts: frozenset[str]) -> np.ndarray:
+    return characters.matching(characters.script_class(scripts))

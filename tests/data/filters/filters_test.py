@@ -198,6 +198,8 @@ def test_alphabet_ratio_rejects_text_with_few_letters(text, kept):
         ("ja", "道の終わりにコーヒーハウスがある。", True),
         ("ja", "집이 있다", False),
         ("ko", "집이 있다", True),
+        ("zh", "请输入 IPv4 或 IPv6 地址。", True),
+        ("zh", "Microsoft Windows 操作系统", False),
         ("zh-Hant", "路的盡頭有一棟房子。", True),
         ("zho", "路的尽头有一栋房子。", True),
         ("zh", "コーヒー", False),
