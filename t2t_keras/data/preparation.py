@@ -27,7 +27,12 @@ from t2t_keras.config.filter_settings import (
 from t2t_keras.data.bpe_dropout import BpeDropout, check_merges
 from t2t_keras.data.cleaning import Cleaning, clean
 from t2t_keras.data.corpora import SPLITS, Corpus, Pair
-from t2t_keras.data.filters import FilterReport, HeldOutKeys, make_filters
+from t2t_keras.data.filters import (
+    FilterReport,
+    HeldOutKeys,
+    TextFilter,
+    make_filters,
+)
 from t2t_keras.data.new_directory import new_directory
 from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.preparation_progress import Progress
@@ -51,6 +56,7 @@ _VERSIONED = (
     "sentencepiece",
     "babel",
     "num2words",
+    "py3langid",
     "t2t-keras",
 )
 
@@ -114,13 +120,20 @@ def prepare(
 
     Raises:
         UserError: If `data_dir` is not empty or another process is filling it, the
-            corpus is invalid, or BPE dropout is requested for a vocabulary without
+            corpus is invalid, a filter is unknown or cannot be imported, the filters
+            remove all pairs, or BPE dropout is requested for a vocabulary without
             merges.
     """
     data_dir = Path(data_dir).resolve()
     runner = runner or LocalTaskRunner()
     if bpe_dropout:
         check_merges(tokenizers.source.subword if tokenizers else subword)
+    filters = filter_names(filters)
+    settings = filter_settings or FilterSettings()
+    # Report errors in the filters before hours of reading.
+    text_filters = make_filters(
+        filters, settings, corpus.source_lang, corpus.target_lang, user_filter, report
+    )
     taken = (
         f"Another t2t-prepare is writing {data_dir}. Wait for it, or choose another "
         "--data_dir."
@@ -132,14 +145,17 @@ def prepare(
         if filters or user_filter:
             blocks["train"], removed = _clean(
                 blocks,
-                corpus,
+                text_filters,
                 filters,
-                filter_settings or FilterSettings(),
-                user_filter,
+                settings.compare == "normalized",
                 work_dir / _TEXT_DIR,
                 runner,
                 report,
             )
+            if not removed.kept:
+                raise UserError(
+                    f"The filters removed all training pairs of {corpus.name}."
+                )
         if tokenizers is None:
             report(f"Learning a vocabulary of {vocab_size} tokens ({subword}) ...")
             tokenizers = TokenizerPair.train(
@@ -198,8 +214,8 @@ def prepare(
             **tokenizers.description(),
             "filters": removed
             and {
-                "names": [*filter_names(filters)],
-                "settings": (filter_settings or FilterSettings()).to_dict(),
+                "names": [*filters],
+                "settings": settings.to_dict(),
                 "user_filter": user_filter,
                 "report": removed.to_dict(),
             },
@@ -239,20 +255,14 @@ def _read_corpus(
 
 def _clean(
     blocks: dict[str, list[TextBlock]],
-    corpus: Corpus,
+    text_filters: Sequence[TextFilter],
     names: Sequence[str],
-    settings: FilterSettings,
-    user_filter: str | None,
+    is_normalized: bool,
     directory: Path,
     runner: TaskRunner,
     report: Callable[[str], None],
 ) -> tuple[list[TextBlock], FilterReport]:
     """Applies the filters to the training text."""
-    names = filter_names(names)
-    text_filters = make_filters(
-        names, settings, corpus.source_lang, corpus.target_lang, user_filter, report
-    )
-    is_normalized = settings.compare == "normalized"
     held_out = None
     if HELD_OUT in names:
         text = (
@@ -267,8 +277,6 @@ def _clean(
     cleaning = Cleaning(text_filters, held_out, duplicates, is_normalized)
     cleaned, removed = clean(blocks["train"], cleaning, directory, runner, report)
     report(f"Filters of {counted(removed.pairs, 'training pair')}:\n{removed.table()}")
-    if not removed.kept:
-        raise UserError(f"The filters removed all training pairs of {corpus.name}.")
     return cleaned, removed
 
 
@@ -363,7 +371,7 @@ def _versions() -> dict[str, str]:
     """Returns the versions of the installed packages that determine the data."""
     versions = {}
     for name in _VERSIONED:
-        # Babel and num2words are optional.
+        # Some of them are optional.
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions

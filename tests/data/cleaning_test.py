@@ -169,5 +169,21 @@ def test_filters_that_remove_everything_are_an_error(prepare_text, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"user_filter": "no_such_module:keep"}, "cannot import no_such_module"),
+        ({"filters": ["urls"]}, "There is no filter 'urls'"),
+    ],
+)
+def test_wrong_filters_are_reported_before_the_corpus_is_read(
+    tmp_path, arguments, message
+):
+    corpus = TextCorpus("en", "de", {"train": ["absent.en"]}, {"train": ["absent.de"]})
+    with pytest.raises(UserError, match=message):
+        prepare(corpus, tmp_path / "data", **arguments)
+    assert not (tmp_path / "data").exists()
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))

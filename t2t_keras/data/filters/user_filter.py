@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -84,10 +85,15 @@ class UserFilter(TextFilter):
         return keep
 
     def _failure(self, error: Exception, where: str) -> UserError:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         return UserError(
-            f"--user_filter={self.function} raised {type(error).__name__}: {error} "
-            f"{where}"
+            f"--user_filter={self.function} raised {_described(error)} in "
+            f"{frame.filename}:{frame.lineno} {where}"
         )
+
+
+def _described(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _short(value: Any) -> str:
@@ -106,10 +112,10 @@ def _load(function: str) -> Callable[..., Any]:
         sys.path.append(os.getcwd())
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"--user_filter={function}: cannot import {module_name}: "
-            f"{type(error).__name__}: {error}"
+            f"{_described(error)}"
         ) from error
     loaded = getattr(module, name, None)
     if not callable(loaded):

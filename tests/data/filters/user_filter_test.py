@@ -49,10 +49,11 @@ def directory(tmp_path, monkeypatch):
     (tmp_path / "my_filters.py").write_text(MODULE)
     (tmp_path / "broken.py").write_text("__import__('no_such_package')")
     (tmp_path / "raising.py").write_text("1 / 0")
+    (tmp_path / "exiting.py").write_text("raise SystemExit('two\\nlines')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     yield
-    for name in ("my_filters", "broken", "raising"):
+    for name in ("my_filters", "broken", "raising", "exiting"):
         sys.modules.pop(name, None)
 
 
@@ -84,6 +85,7 @@ def test_numpy_bools_are_accepted():
         ("no.such.module:f", "cannot import no.such.module: ModuleNotFoundError"),
         ("broken:f", "cannot import broken: .*'no_such_package'"),
         ("raising:f", "cannot import raising: ZeroDivisionError: division by zero"),
+        ("exiting:f", "cannot import exiting: SystemExit: two lines"),
         ("my_filters:absent", "my_filters has no function absent"),
         ("my_filters:not_callable", "my_filters has no function not_callable"),
         ("..x:f", "cannot import ..x"),
@@ -98,7 +100,10 @@ def test_missing_function_is_a_user_error(function, message):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("divide", "raised ZeroDivisionError: division by zero for 'ab', ''$"),
+        (
+            "divide",
+            r"raised ZeroDivisionError: division by zero in .*my_filters\.py:11 for",
+        ),
         ("forgotten", "must return True or False. It returned None for 'ab', ''$"),
         ("one_argument", "raised TypeError: .*one_argument.* for 'ab', ''$"),
         ("too_few", r"must return a bool for each pair. It returned \[True\] for 2"),
