@@ -198,7 +198,7 @@ def test_alphabet_ratio_rejects_text_with_few_letters(text, kept):
         ("ja", "道の終わりにコーヒーハウスがある。", True),
         ("ja", "집이 있다", False),
         ("ko", "집이 있다", True),
-        ("zh", "请输入 IPv4 或 IPv6 地址。", True),
+        ("zh", "站点 Django 已存在", True),
         ("zh", "Microsoft Windows 操作系统", False),
         ("zh-Hant", "路的盡頭有一棟房子。", True),
         ("zho", "路的尽头有一栋房子。", True),
@@ -303,6 +303,11 @@ def test_language_id_rejects_other_languages():
     ]
     sources, targets, expected = zip(*pairs, strict=True)
     np.testing.assert_array_equal(created.keep(sources, targets), expected)
+
+
+def test_language_id_keeps_short_text_that_is_improbable_in_every_language():
+    pytest.importorskip("py3langid")
+    assert keeps("language_id", LINE, "Danke", min_language_confidence=0.5)
 
 
 @pytest.mark.parametrize(
