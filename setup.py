@@ -37,7 +37,7 @@ CORE = [
     "sacrebleu>=2.5,<3",
     "absl-py>=2.3,<3",
     # Learns BPE and unigram vocabularies. keras-nlp requires it without a range.
-    "sentencepiece>=0.2.3,<0.3",
+    "sentencepiece>=0.2.2,<0.3",
     # Checksums of TFRecord files.
     "google-crc32c>=1.5,<2",
     # tf.summary uses it to write the training logs.
@@ -80,6 +80,9 @@ EXTRAS = {
     "hub": ["huggingface_hub>=0.30,<3", "kagglehub>=0.3.12,<2"],
     # The filter language_id of t2t-prepare.
     "langid": ["py3langid>=0.4,<0.5"],
+    # t2t-prepare --runner. Older versions of Beam need protobuf 5. Beam excludes
+    # protobuf 7, which sentencepiece 0.2.3 needs.
+    "beam": ["apache-beam>=2.69,<3", "sentencepiece<0.2.3"],
     # t2t-export --format=ctranslate2.
     "convert": ["ctranslate2>=4.6,<5"],
 }

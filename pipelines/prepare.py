@@ -7,11 +7,10 @@ import time
 
 from absl import flags
 
-from t2t_keras import runtime
 from t2t_keras.errors import UserError
+from t2t_keras.flags import beam, languages, paths, preset_flag, vocabulary
 from t2t_keras.flags import corpus as corpus_flags
 from t2t_keras.flags import filters as filter_flags
-from t2t_keras.flags import languages, paths, preset_flag, vocabulary
 from t2t_keras.messages import describe
 from t2t_keras.pipelines import stage
 
@@ -30,13 +29,6 @@ flags.DEFINE_integer(
     1_000_000,
     "Maximum number of training pairs that the vocabulary is learned from, chosen "
     "evenly from a larger corpus.",
-    1,
-)
-flags.DEFINE_integer(
-    "processes",
-    None,
-    "Number of processes that tokenize. The result does not depend on it. Default: "
-    "one per core.",
     1,
 )
 flags.DEFINE_enum(
@@ -86,7 +78,7 @@ flags.DEFINE_enum(
 )
 
 
-def main() -> None:
+def main(beam_options: list[str]) -> None:
     """Runs the stage."""
     from t2t_keras.data.bpe_dropout import BpeDropout
     from t2t_keras.data.corpus_catalog import open_corpus
@@ -94,7 +86,6 @@ def main() -> None:
     from t2t_keras.data.preparation import prepare
     from t2t_keras.data.prepared_data import TOKENIZER_DIR
     from t2t_keras.data.tokenizer_pair import TokenizerPair
-    from t2t_keras.tasks import LocalTaskRunner
 
     started = time.monotonic()
     bpe_dropout = None
@@ -132,7 +123,7 @@ def main() -> None:
         ),
         bpe_dropout=bpe_dropout,
         corpus_arguments=arguments,
-        runner=LocalTaskRunner(FLAGS.processes or runtime.usable_cores()),
+        runner=beam.task_runner(beam_options),
         report=stage.report,
     )
     stage.report(
@@ -150,12 +141,13 @@ def run() -> None:
     shared: list[stage.SharedFlags] = [
         corpus_flags,
         filter_flags,
+        beam,
         languages,
         preset_flag,
         vocabulary,
         paths.DATA_DIR,
     ]
-    stage.run(main, __name__, shared, required=["data_dir"])
+    stage.run(main, __name__, shared, required=["data_dir"], takes_arguments=True)
 
 
 if __name__ == "__main__":

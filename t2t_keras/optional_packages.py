@@ -20,6 +20,7 @@ EXTRAS = {
     "hub": ("huggingface_hub", "kagglehub"),
     "langid": ("py3langid",),
     "convert": ("ctranslate2",),
+    "beam": ("apache_beam",),
 }
 """The top-level modules that each extra provides."""
 

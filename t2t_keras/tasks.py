@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection
+from pathlib import Path
 from typing import TypeVar
 
 Task = TypeVar("Task")
@@ -23,7 +24,11 @@ class TaskRunner(ABC):
 
     @abstractmethod
     def run(
-        self, title: str, function: Callable[[Task], Result], tasks: Sequence[Task]
+        self,
+        title: str,
+        function: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        directory: Path,
     ) -> Iterator[Result]:
         """Runs a function on each task.
 
@@ -31,6 +36,7 @@ class TaskRunner(ABC):
             title: Name of the work, for monitoring.
             function: A function of a module, which other processes can import.
             tasks: Arguments of the function. They can be pickled.
+            directory: Directory that all workers can write to, for files of the runner.
 
         Yields:
             The results, small and picklable, in the order of the tasks.
@@ -53,7 +59,11 @@ class LocalTaskRunner(TaskRunner):
         self._processes = processes
 
     def run(
-        self, title: str, function: Callable[[Task], Result], tasks: Sequence[Task]
+        self,
+        title: str,
+        function: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        directory: Path,
     ) -> Iterator[Result]:
         """Runs a function on each task; see `TaskRunner`."""
         processes = min(self._processes, len(tasks))
@@ -63,13 +73,13 @@ class LocalTaskRunner(TaskRunner):
         # TensorFlow's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")
         with contextlib.ExitStack() as stack:
-            pool = ProcessPoolExecutor(processes, context, _exit_with_parent)
+            pool = ProcessPoolExecutor(processes, context, exit_with_parent)
             # After an error, do not start the remaining tasks.
             stack.callback(pool.shutdown, cancel_futures=True)
             yield from pool.map(function, tasks)
 
 
-def _exit_with_parent() -> None:
+def exit_with_parent() -> None:
     """Ends this process when its parent process ends, even if that was killed."""
     parent = multiprocessing.parent_process()
     assert parent

@@ -26,21 +26,21 @@ def kill_worker(number):
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_results_have_the_order_of_the_tasks(processes):
-    results = [*LocalTaskRunner(processes).run("square", square, range(20))]
+def test_results_have_the_order_of_the_tasks(tmp_path, processes):
+    results = [*LocalTaskRunner(processes).run("square", square, range(20), tmp_path)]
     assert [result for result, _ in results] == [i * i for i in range(20)]
     assert (os.getpid() in {process for _, process in results}) == (processes == 1)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_errors_of_tasks_are_raised_unchanged(processes):
+def test_errors_of_tasks_are_raised_unchanged(tmp_path, processes):
     with pytest.raises(UserError, match=r"^line 0 is bad$"):
-        [*LocalTaskRunner(processes).run("fail", fail, range(3))]
+        [*LocalTaskRunner(processes).run("fail", fail, range(3), tmp_path)]
 
 
-def test_killed_worker_is_an_error():
+def test_killed_worker_is_an_error(tmp_path):
     with pytest.raises(BrokenProcessPool):
-        [*LocalTaskRunner(2).run("kill", kill_worker, range(3))]
+        [*LocalTaskRunner(2).run("kill", kill_worker, range(3), tmp_path)]
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):
@@ -52,7 +52,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
                 time.sleep(600)
             if __name__ == "__main__":
                 from t2t_keras.tasks import LocalTaskRunner
-                list(LocalTaskRunner(2).run("work", work, [1, 2]))
+                list(LocalTaskRunner(2).run("work", work, [1, 2], None))
         """)
     )
     parent = subprocess.Popen(

@@ -97,7 +97,7 @@ def clean(
     progress = Progress("filtered", total, report)
     removed = FilterReport()
     for task, found in zip(
-        tasks, runner.run("filter", _filter_block, tasks), strict=True
+        tasks, runner.run("filter", _filter_block, tasks, directory), strict=True
     ):
         removed += found
         progress.add(task.block.pairs)
@@ -107,8 +107,10 @@ def clean(
             for name in cleaning.duplicates
             for partition in range(partitions)
         ]
-        list(runner.run("find duplicates", _find_duplicates, searches))
-        for found in runner.run("remove duplicates", _remove_duplicates, tasks):
+        list(runner.run("find duplicates", _find_duplicates, searches, directory))
+        for found in runner.run(
+            "remove duplicates", _remove_duplicates, tasks, directory
+        ):
             removed += found
     mask_path = _final_mask_path if cleaning.duplicates else _mask_path
     cleaned = [

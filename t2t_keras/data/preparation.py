@@ -185,7 +185,9 @@ def prepare(
         for split in blocks:
             arguments = for_train if split == "train" else {}
             task = functools.partial(new_task, split=split, **arguments)
-            results = _write_shards(task, blocks[split], split, runner, report)
+            results = _write_shards(
+                task, blocks[split], split, work_dir / _TEXT_DIR, runner, report
+            )
             for result in results:
                 overlap.record(result.held_out)
             is_sampled = split == "train" and bpe_dropout
@@ -317,6 +319,7 @@ def _write_shards(
     new_task: Callable[..., ShardTask],
     blocks: Sequence[TextBlock],
     split: str,
+    directory: Path,
     runner: TaskRunner,
     report: Callable[[str], None],
 ) -> list[ShardResult]:
@@ -328,7 +331,9 @@ def _write_shards(
     progress = Progress(split, sum(block.pairs for block in blocks), report)
     results = []
     for block, result in zip(
-        blocks, runner.run(f"tokenize {split}", write_shard, tasks), strict=True
+        blocks,
+        runner.run(f"tokenize {split}", write_shard, tasks, directory),
+        strict=True,
     ):
         results.append(result)
         progress.add(block.pairs)
