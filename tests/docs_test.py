@@ -67,7 +67,10 @@ def commands(text):
     """Yields the flags of every t2t command in a text."""
     joined = re.sub(r"\\\n", " ", text)
     for found in re.finditer(rf"\bt2t-(?:{STAGES})\b([^\n#`|'&>]*)", joined):
-        if words := [w for w in found[1].split() if w.startswith("--")]:
+        words = [word for word in found[1].split() if word.startswith("--")]
+        if "--" in words and any(word.startswith("--runner") for word in words):
+            words = words[: words.index("--")]  # The rest are options of Beam.
+        if words:
             yield words
 
 
