@@ -81,6 +81,7 @@ flags.DEFINE_enum(
 def main(beam_options: list[str]) -> None:
     """Runs the stage."""
     from t2t_keras.data.bpe_dropout import BpeDropout
+    from t2t_keras.data.cleaning_options import CleaningOptions
     from t2t_keras.data.corpus_catalog import open_corpus
     from t2t_keras.data.pair_filters import LengthFilter
     from t2t_keras.data.preparation import prepare
@@ -117,7 +118,7 @@ def main(beam_options: list[str]) -> None:
         target_normalization=FLAGS.target_normalization,
         vocabulary_pairs=FLAGS.vocabulary_pairs,
         tokenizers=tokenizers,
-        **filter_flags.filter_arguments(),
+        cleaning=CleaningOptions(**filter_flags.cleaning_arguments()),
         length_filter=LengthFilter(
             max_tokens=FLAGS.max_tokens, max_length_ratio=FLAGS.max_length_ratio
         ),

@@ -10,6 +10,7 @@ import pytest
 
 from t2t_keras.beam_tasks import BeamTaskRunner
 from t2t_keras.data import preparation
+from t2t_keras.data.cleaning_options import CleaningOptions
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.preparation import prepare
 from t2t_keras.errors import UserError
@@ -109,7 +110,7 @@ def test_prepared_directory_is_the_same_on_every_runner(tmp_path, monkeypatch):
             TextCorpus("en", "de", paths["s"], paths["t"]),
             tmp_path / name,
             vocab_size=40,
-            filters=["basic"],
+            cleaning=CleaningOptions(["basic"]),
             runner=runner,
             report=lambda message: None,
         )

@@ -7,13 +7,14 @@ range of keys of all blocks. Of duplicates, the first pair in the corpus is kept
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from t2t_keras.config.filter_settings import DUPLICATES, HELD_OUT
+from t2t_keras.data.cleaning_options import CleaningOptions
 from t2t_keras.data.filters import (
     FilterReport,
     HeldOutKeys,
@@ -21,6 +22,7 @@ from t2t_keras.data.filters import (
     apply_filters,
     keys,
 )
+from t2t_keras.data.pair_scores import write_scores
 from t2t_keras.data.preparation_progress import Progress
 from t2t_keras.data.text_blocks import TextBlock
 from t2t_keras.files import atomic_writer
@@ -31,29 +33,22 @@ _KEY_ROW = np.dtype([("key", "<u8"), ("row", "<u4")])
 _PLACE = np.dtype([("block", "<u4"), ("row", "<u4")])
 
 
-@dataclasses.dataclass(frozen=True)
-class Cleaning:
-    """What to remove from training text.
+SCORE = "score"
+"""Name of the filter by scores in reports."""
 
-    Attributes:
-        filters: Filters of single pairs, in order.
-        held_out: Keys of the dev and test text to remove, or None.
-        duplicates: Names of the kinds of duplicates to remove, keys of `DUPLICATES`.
-        normalized: Whether duplicates are compared by letters and digits only.
-    """
 
-    filters: Sequence[TextFilter] = ()
-    held_out: HeldOutKeys | None = None
-    duplicates: Sequence[str] = ()
-    normalized: bool = True
-
-    def __bool__(self) -> bool:
-        return bool(self.filters or self.held_out or self.duplicates)
+class _Cleaning(NamedTuple):
+    filters: Sequence[TextFilter]
+    min_score: float | None
+    held_out: HeldOutKeys | None
+    duplicates: Sequence[str]
+    is_normalized: bool
 
 
 class _BlockTask(NamedTuple):
-    cleaning: Cleaning
+    cleaning: _Cleaning
     block: TextBlock
+    scores: Path | None
     number: int
     first: int
     directory: Path
@@ -70,7 +65,9 @@ class _DuplicatesTask(NamedTuple):
 
 def clean(
     blocks: Sequence[TextBlock],
-    cleaning: Cleaning,
+    held_out: Iterable[TextBlock],
+    filters: Sequence[TextFilter],
+    options: CleaningOptions,
     directory: Path,
     runner: TaskRunner,
     report: Callable[[str], None],
@@ -78,21 +75,43 @@ def clean(
     """Removes pairs from training text.
 
     Args:
-        blocks: The text.
-        cleaning: What to remove.
+        blocks: The training text.
+        held_out: The dev and test text.
+        filters: Filters of single pairs, in order.
+        options: What else to remove.
         directory: An existing directory for files that the result needs.
         runner: Runs the tasks.
         report: Called with a line of text now and then.
 
     Returns:
         The same blocks with the pairs to keep, and a report of what was removed.
+
+    Raises:
+        UserError: If a file of scores is invalid, or a user's filter fails.
     """
+    scores: Sequence[Path | None] = [None] * len(blocks)
+    if options.score_files:
+        scores = write_scores(options.score_files, blocks, directory)
+    keys_of_held_out = None
+    if options.has_held_out:
+        chunks = itertools.chain(*(block.read_chunks() for block in held_out))
+        text = (pair for sides in chunks for pair in zip(*sides, strict=True))
+        keys_of_held_out = HeldOutKeys(options.is_normalized, text)
+    cleaning = _Cleaning(
+        filters,
+        options.min_score,
+        keys_of_held_out,
+        options.duplicates,
+        options.is_normalized,
+    )
     total = sum(block.pairs for block in blocks)
     partitions = max(1, -(-total // _KEYS_PER_TASK))
     firsts = itertools.accumulate((block.pairs for block in blocks), initial=0)
     tasks = [
-        _BlockTask(cleaning, block, number, first, directory, partitions)
-        for number, (block, first) in enumerate(zip(blocks, firsts, strict=False))
+        _BlockTask(cleaning, *block, number, first, directory, partitions)
+        for number, (block, first) in enumerate(
+            zip(zip(blocks, scores, strict=True), firsts, strict=False)
+        )
     ]
     progress = Progress("filtered", total, report)
     removed = FilterReport()
@@ -101,10 +120,10 @@ def clean(
     ):
         removed += found
         progress.add(task.block.pairs)
-    if cleaning.duplicates:
+    if options.duplicates:
         searches = [
             _DuplicatesTask(name, directory, len(blocks), partition, partitions)
-            for name in cleaning.duplicates
+            for name in options.duplicates
             for partition in range(partitions)
         ]
         list(runner.run("find duplicates", _find_duplicates, searches, directory))
@@ -112,7 +131,7 @@ def clean(
             "remove duplicates", _remove_duplicates, tasks, directory
         ):
             removed += found
-    mask_path = _final_mask_path if cleaning.duplicates else _mask_path
+    mask_path = _final_mask_path if options.duplicates else _mask_path
     cleaned = [
         dataclasses.replace(block, keep=mask_path(directory, number))
         for number, block in enumerate(blocks)
@@ -147,10 +166,18 @@ def _filter_block(task: _BlockTask) -> FilterReport:
     report = FilterReport()
     masks = [np.empty(0, bool)]
     found: dict[str, list[np.ndarray]] = {name: [] for name in cleaning.duplicates}
+    scores = None if task.scores is None else np.load(task.scores)
     row = 0
     for sources, targets in task.block.read_chunks():
         first = task.first + row
         keep, removed = apply_filters(cleaning.filters, sources, targets, first)
+        if scores is not None and cleaning.min_score is not None:
+            # Not a number: t2t-score could not compute a score.
+            is_low = ~(scores[row : row + len(sources)] >= cleaning.min_score)
+            removed.record(
+                SCORE, np.flatnonzero(keep & is_low), sources, targets, first
+            )
+            keep &= ~is_low
         if cleaning.held_out:
             kept = np.flatnonzero(keep)
             leaks = kept[cleaning.held_out.leaks(*_select(sources, targets, kept))]
@@ -160,7 +187,7 @@ def _filter_block(task: _BlockTask) -> FilterReport:
         for name, arrays in found.items():
             rows = np.empty(len(kept), _KEY_ROW)
             texts = _select(sources, targets, kept)
-            rows["key"] = keys(DUPLICATES[name], cleaning.normalized, *texts)
+            rows["key"] = keys(DUPLICATES[name], cleaning.is_normalized, *texts)
             rows["row"] = kept + row
             arrays.append(rows)
         masks.append(keep)

@@ -9,30 +9,18 @@ corpus, and the result does not depend on what runs the tasks.
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from t2t_keras.config.filter_settings import (
-    DUPLICATES,
-    HELD_OUT,
-    FilterSettings,
-    filter_names,
-)
 from t2t_keras.data.bpe_dropout import BpeDropout, check_merges
-from t2t_keras.data.cleaning import Cleaning, clean
-from t2t_keras.data.corpora import SPLITS, Corpus, Pair
-from t2t_keras.data.filters import (
-    FilterReport,
-    HeldOutKeys,
-    TextFilter,
-    make_filters,
-)
+from t2t_keras.data.cleaning import clean
+from t2t_keras.data.cleaning_options import CleaningOptions
+from t2t_keras.data.corpora import SPLITS, Corpus
 from t2t_keras.data.new_directory import new_directory
 from t2t_keras.data.pair_filters import LengthFilter
 from t2t_keras.data.preparation_progress import Progress
@@ -42,6 +30,7 @@ from t2t_keras.data.text_blocks import TextBlock, write_blocks
 from t2t_keras.data.text_normalization import DEFAULT_NORMALIZATION
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.data.train_test_overlap import Overlap
+from t2t_keras.data.vocabulary_text import vocabulary_text
 from t2t_keras.errors import UserError
 from t2t_keras.files import write_atomically
 from t2t_keras.plurals import counted
@@ -71,9 +60,7 @@ def prepare(
     target_normalization: str = "identity",
     vocabulary_pairs: int = 1_000_000,
     tokenizers: TokenizerPair | None = None,
-    filters: Sequence[str] = (),
-    filter_settings: FilterSettings | None = None,
-    user_filter: str | None = None,
+    cleaning: CleaningOptions | None = None,
     length_filter: LengthFilter | None = None,
     bpe_dropout: BpeDropout | None = None,
     corpus_arguments: dict[str, Any] | None = None,
@@ -102,10 +89,7 @@ def prepare(
             learned from. They are chosen evenly from a larger corpus. Default
             1,000,000.
         tokenizers: Tokenizers to use instead of learning a vocabulary. Default None.
-        filters: Names of filters for the training text, or of a preset; see
-            `filter_names`. Default none.
-        filter_settings: Thresholds of the filters. Default `FilterSettings()`.
-        user_filter: A filter of the user as `module:function`. Default None.
+        cleaning: Filters for the training text. Default none.
         length_filter: Filter for the tokenized pairs of all splits. Default
             `LengthFilter()`.
         bpe_dropout: BPE dropout for the training pairs. Default None (segment each
@@ -128,12 +112,9 @@ def prepare(
     runner = runner or LocalTaskRunner()
     if bpe_dropout:
         check_merges(tokenizers.source.subword if tokenizers else subword)
-    filters = filter_names(filters)
-    settings = filter_settings or FilterSettings()
+    cleaning = cleaning or CleaningOptions()
     # Report errors in the filters before hours of reading.
-    text_filters = make_filters(
-        filters, settings, corpus.source_lang, corpus.target_lang, user_filter, report
-    )
+    filters = cleaning.make_filters(corpus.source_lang, corpus.target_lang, report)
     taken = (
         f"Another t2t-prepare is writing {data_dir}. Wait for it, or choose another "
         "--data_dir."
@@ -142,16 +123,17 @@ def prepare(
         report(f"Reading the corpus {corpus.name} ...")
         blocks = _read_corpus(corpus, work_dir, report)
         removed = None
-        if filters or user_filter:
-            blocks["train"], removed = _clean(
-                blocks,
-                text_filters,
+        if cleaning:
+            blocks["train"], removed = clean(
+                blocks["train"],
+                itertools.chain(*(blocks.get(split, []) for split in SPLITS[1:])),
                 filters,
-                settings.compare == "normalized",
+                cleaning,
                 work_dir / _TEXT_DIR,
                 runner,
                 report,
             )
+            report(f"Filters of training text:\n{removed.table()}")
             if not removed.kept:
                 raise UserError(
                     f"The filters removed all training pairs of {corpus.name}."
@@ -159,7 +141,7 @@ def prepare(
         if tokenizers is None:
             report(f"Learning a vocabulary of {vocab_size} tokens ({subword}) ...")
             tokenizers = TokenizerPair.train(
-                _sample(blocks["train"], vocabulary_pairs),
+                vocabulary_text(blocks["train"], vocabulary_pairs),
                 subword,
                 vocab_size,
                 share_vocabulary,
@@ -214,13 +196,7 @@ def prepare(
             "source_lang": corpus.source_lang,
             "target_lang": corpus.target_lang,
             **tokenizers.description(),
-            "filters": removed
-            and {
-                "names": [*filters],
-                "settings": settings.to_dict(),
-                "user_filter": user_filter,
-                "report": removed.to_dict(),
-            },
+            "filters": removed and cleaning.description(removed),
             "length_filter": dataclasses.asdict(length_filter),
             "bpe_dropout": bpe_dropout and dataclasses.asdict(bpe_dropout),
             "splits": splits,
@@ -255,64 +231,12 @@ def _read_corpus(
     return blocks
 
 
-def _clean(
-    blocks: dict[str, list[TextBlock]],
-    text_filters: Sequence[TextFilter],
-    names: Sequence[str],
-    is_normalized: bool,
-    directory: Path,
-    runner: TaskRunner,
-    report: Callable[[str], None],
-) -> tuple[list[TextBlock], FilterReport]:
-    """Applies the filters to the training text."""
-    held_out = None
-    if HELD_OUT in names:
-        text = (
-            pair
-            for split in SPLITS[1:]
-            for block in blocks.get(split, [])
-            for sides in block.read_chunks()
-            for pair in zip(*sides, strict=True)
-        )
-        held_out = HeldOutKeys(is_normalized, text)
-    duplicates = [name for name in DUPLICATES if name in names]
-    cleaning = Cleaning(text_filters, held_out, duplicates, is_normalized)
-    cleaned, removed = clean(blocks["train"], cleaning, directory, runner, report)
-    report(f"Filters of {counted(removed.pairs, 'training pair')}:\n{removed.table()}")
-    return cleaned, removed
-
-
 def _held_out_path(directory: Path, split: str, number: int, side: str) -> Path:
     return text_path(directory, split, side)
 
 
 def _block_path(directory: Path, number: int, side: str) -> Path:
     return directory / f"{number:05d}.{side}"
-
-
-def _sample(blocks: Sequence[TextBlock], maximum: int) -> Iterator[Pair]:
-    """Yields all pairs, or about `maximum` of them, chosen by a hash of their number.
-
-    The choice does not depend on the order in which blocks are read.
-    """
-    total = sum(int(block.mask().sum()) for block in blocks)
-    first = 0
-    for block in blocks:
-        mask = block.mask()
-        if total > maximum:
-            numbers = np.arange(first, first + block.pairs, dtype=np.uint64)
-            mask &= _uniform(numbers) < maximum / total
-        for sources, targets in block.read_chunks(mask):
-            yield from zip(sources, targets, strict=True)
-        first += block.pairs
-
-
-def _uniform(numbers: np.ndarray) -> np.ndarray:
-    """Returns a pseudorandom number in [0, 1) for each integer (SplitMix64)."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (mixed ^ (mixed >> np.uint64(31))) / 2.0**64
 
 
 def _write_shards(

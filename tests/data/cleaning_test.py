@@ -9,6 +9,7 @@ import pytest
 
 from t2t_keras.config.filter_settings import FilterSettings
 from t2t_keras.data import cleaning, preparation
+from t2t_keras.data.cleaning_options import CleaningOptions
 from t2t_keras.data.corpora import TextCorpus
 from t2t_keras.data.filters import FilterReport
 from t2t_keras.data.preparation import prepare
@@ -81,7 +82,7 @@ def first_of_each(pairs, key):
 )
 def test_first_of_equal_pairs_is_kept(prepare_text, tmp_path, names, key):
     pairs = corpus_with_duplicates()
-    manifest = prepare_text(pairs, "cleaned", filters=names)
+    manifest = prepare_text(pairs, "cleaned", cleaning=CleaningOptions(names))
     expected = first_of_each(pairs, key)
     assert 10 < len(expected) < len(pairs) - 10
     removed = manifest["filters"]["report"]["removed"]
@@ -103,7 +104,10 @@ def test_leaks_of_held_out_text_are_removed_and_shown(prepare_text, tmp_path):
     pairs = corpus_with_duplicates()
     reported = []
     manifest = prepare_text(
-        pairs, "data", filters=["held_out", "identical"], report=reported.append
+        pairs,
+        "data",
+        cleaning=CleaningOptions(["held_out", "identical"]),
+        report=reported.append,
     )
     report = FilterReport.from_dict(manifest["filters"]["report"])
     assert report.removed == {"identical": 1, "held_out": 3}
@@ -126,8 +130,9 @@ def test_exact_comparison_keeps_pairs_that_differ_in_case(prepare_text):
         manifest = prepare_text(
             pairs,
             compare,
-            filters=["duplicate_pair"],
-            filter_settings=FilterSettings(compare=compare),
+            cleaning=CleaningOptions(
+                ["duplicate_pair"], settings=FilterSettings(compare=compare)
+            ),
         )
         removed = manifest["filters"]["report"]["removed"]
         assert removed == {"duplicate_pair": expected}
@@ -139,7 +144,7 @@ def test_number_of_processes_does_not_change_what_is_removed(prepare_text, tmp_p
         prepare_text(
             pairs,
             name,
-            filters=["basic"],
+            cleaning=CleaningOptions(["basic"]),
             runner=LocalTaskRunner(processes),
             corpus_arguments={"corpus": "same"},
         )
@@ -153,7 +158,9 @@ def test_number_of_processes_does_not_change_what_is_removed(prepare_text, tmp_p
 def test_manifest_names_filters_and_thresholds(prepare_text, tmp_path):
     settings = FilterSettings(max_words=7)
     manifest = prepare_text(
-        corpus_with_duplicates(), "data", filters=["length"], filter_settings=settings
+        corpus_with_duplicates(),
+        "data",
+        cleaning=CleaningOptions(["length"], settings=settings),
     )
     assert manifest["filters"]["names"] == ["length"]
     assert manifest["filters"]["settings"]["max_words"] == 7
@@ -165,7 +172,7 @@ def test_manifest_names_filters_and_thresholds(prepare_text, tmp_path):
 
 def test_filters_that_remove_everything_are_an_error(prepare_text, tmp_path):
     with pytest.raises(UserError, match="filters removed all training pairs"):
-        prepare_text([("a", "a")] * 5, "data", filters=["identical"])
+        prepare_text([("a", "a")] * 5, "data", cleaning=CleaningOptions(["identical"]))
     assert not (tmp_path / "data").exists()
 
 
@@ -181,8 +188,63 @@ def test_wrong_filters_are_reported_before_the_corpus_is_read(
 ):
     corpus = TextCorpus("en", "de", {"train": ["absent.en"]}, {"train": ["absent.de"]})
     with pytest.raises(UserError, match=message):
-        prepare(corpus, tmp_path / "data", **arguments)
+        prepare(corpus, tmp_path / "data", cleaning=CleaningOptions(**arguments))
     assert not (tmp_path / "data").exists()
+
+
+def write_scores(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+def test_pairs_with_low_scores_are_removed(prepare_text, tmp_path):
+    pairs = [(f"word {i}", f"Wort {i}") for i in range(90)]
+    # Lines of t2t-score and plain numbers; blocks have 40 pairs.
+    lines = [f"{-2.0 * (i % 5):.4f}\t{-2.0 * (i % 5):.4f} 0.0" for i in range(85)]
+    lines += ["-2", "-2.01", "\t\tempty", "3e-1", "-inf"]
+    files = [
+        write_scores(tmp_path / "one.txt", lines[:50]),
+        write_scores(tmp_path / "two.txt", lines[50:]),
+    ]
+    manifest = prepare_text(
+        pairs,
+        "scored",
+        cleaning=CleaningOptions(score_files=tuple(files), min_score=-2),
+    )
+    kept = [pair for i, pair in enumerate(pairs[:85]) if i % 5 <= 2]
+    kept += [pairs[85], pairs[88]]
+    report = FilterReport.from_dict(manifest["filters"]["report"])
+    assert report.removed == {"score": 90 - len(kept)}
+    assert [example.number for example in report.examples["score"]] == [3, 4, 8]
+    prepare_text(kept, "expected")
+    scored, expected = (
+        PreparedData(tmp_path / name).examples("train")
+        for name in ("scored", "expected")
+    )
+    assert records(scored) == records(expected)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["1"] * 44, r"score for each of the 45 training pairs. Received: 44 scores"),
+        (["1"] * 46, r"each of the 45 training pairs. Received: more scores"),
+        ([*["1"] * 41, "high", "1"], r"scores.txt:42: expected a number .*'high'"),
+        (["1\ttwo"] * 45, r"scores.txt:1: expected a number or a line of t2t-score"),
+    ],
+)
+def test_invalid_scores_are_named(prepare_text, tmp_path, lines, message):
+    file = write_scores(tmp_path / "scores.txt", lines)
+    options = CleaningOptions(score_files=(file,), min_score=0.0)
+    with pytest.raises(UserError, match=message):
+        prepare_text([("a", "b")] * 45, "data", cleaning=options)
+    assert not (tmp_path / "data").exists()
+
+
+def test_scores_and_their_minimum_need_each_other():
+    for arguments in ({"score_files": ("x",)}, {"min_score": 0.0}):
+        with pytest.raises(UserError, match="need each other"):
+            CleaningOptions(**arguments)
 
 
 if __name__ == "__main__":

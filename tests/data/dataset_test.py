@@ -26,6 +26,7 @@ from t2t_keras.data.record_examples import ShardExamples
 from t2t_keras.data.shards import ShardWriter
 from t2t_keras.data.text_blocks import write_blocks
 from t2t_keras.data.text_lines import read_lines
+from t2t_keras.data.vocabulary_text import vocabulary_text
 from t2t_keras.data.word_encoding import EncodedLines, varints
 from t2t_keras.errors import UserError
 from t2t_keras.tasks import LocalTaskRunner
@@ -332,8 +333,8 @@ def test_vocabulary_of_a_large_corpus_is_learned_from_a_sample(tmp_path):
     numbers = [str(i) for i in range(20_000)]
     path = functools.partial(preparation._block_path, tmp_path)
     blocks = [*write_blocks([(numbers, numbers)], path, 3000)]
-    assert [s for s, _ in preparation._sample(blocks, 20_000)] == numbers
-    sampled = [int(source) for source, _ in preparation._sample(blocks, 1000)]
+    assert [s for s, _ in vocabulary_text(blocks, 20_000)] == numbers
+    sampled = [int(source) for source, _ in vocabulary_text(blocks, 1000)]
     assert sampled == sorted(set(sampled))
     assert 900 < len(sampled) < 1100
     # All parts of the corpus are represented.

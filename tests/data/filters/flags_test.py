@@ -18,20 +18,22 @@ def parsed():
 
 
 def test_default_is_no_filter_with_the_default_thresholds():
-    assert filters.filter_arguments() == {
+    assert filters.cleaning_arguments() == {
         "filters": (),
-        "filter_settings": FilterSettings(),
+        "settings": FilterSettings(),
         "user_filter": None,
+        "score_files": (),
+        "min_score": None,
     }
 
 
 def test_flags_select_filters_and_thresholds():
     with flagsaver.flagsaver(filters=["url", "length"], max_words=7):
-        arguments = filters.filter_arguments()
+        arguments = filters.cleaning_arguments()
     assert arguments["filters"] == ("length", "url")
-    assert arguments["filter_settings"] == FilterSettings(max_words=7)
+    assert arguments["settings"] == FilterSettings(max_words=7)
     with flagsaver.flagsaver(filters=["basic"]):
-        assert filters.filter_arguments()["filters"] == FILTER_PRESETS["basic"]
+        assert filters.cleaning_arguments()["filters"] == FILTER_PRESETS["basic"]
 
 
 def test_wrong_flags_are_user_errors():
@@ -39,12 +41,12 @@ def test_wrong_flags_are_user_errors():
         flagsaver.flagsaver(filters=["length", "spam"]),
         pytest.raises(UserError, match="There is no filter 'spam'"),
     ):
-        filters.filter_arguments()
+        filters.cleaning_arguments()
     with (
         flagsaver.flagsaver(min_words=9, max_words=8),
         pytest.raises(UserError, match="min_words=9, max_words=8"),
     ):
-        filters.filter_arguments()
+        filters.cleaning_arguments()
 
 
 if __name__ == "__main__":
