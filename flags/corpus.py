@@ -37,6 +37,19 @@ for _split in _SPLITS:
         f"Files or folders of bracketed trees of the {_split} split for "
         "--corpus=treebank, comma-separated, plain text or .gz.",
     )
+flags.DEFINE_list(
+    "train_weights",
+    [],
+    "Weight of each file of --train_source, comma-separated: the number of times that "
+    "its pairs occur in an epoch. 0.5 takes every second pair on average. Default: 1 "
+    "for all.",
+)
+flags.DEFINE_list(
+    "train_tags",
+    [],
+    "Tag of each file of --train_source, comma-separated, such as ,<bt> for real and "
+    "back-translated text. It becomes a token before each source. Default: no tags.",
+)
 flags.DEFINE_integer(
     "tree_substitutions",
     0,
@@ -78,12 +91,17 @@ def corpus_arguments() -> dict[str, Any]:
             raise UserError(
                 f"{', '.join(given)} needs --corpus={corpus}. Received: {FLAGS.corpus}"
             )
+    for name in ("train_weights", "train_tags"):
+        if FLAGS[name].value and FLAGS.corpus != "text":
+            raise UserError(f"--{name} needs --corpus=text. Received: {FLAGS.corpus}")
     return {
         "corpus": FLAGS.corpus,
         "source_lang": languages.SOURCE_LANG.value,
         "target_lang": languages.TARGET_LANG.value,
         "sources": {split: _paths(f"{split}_source") for split in _SPLITS},
         "targets": {split: _paths(f"{split}_target") for split in _SPLITS},
+        "train_weights": [_weight(text) for text in FLAGS.train_weights],
+        "train_tags": FLAGS.train_tags,
         "trees": {split: _paths(f"{split}_trees") for split in _SPLITS},
         "tree_substitutions": FLAGS.tree_substitutions,
         "tree_tags": FLAGS.tree_tags,
@@ -91,6 +109,13 @@ def corpus_arguments() -> dict[str, Any]:
         "cldr_pairs": FLAGS.cldr_pairs,
         "cldr_seed": FLAGS.cldr_seed,
     }
+
+
+def _weight(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise UserError(f"--train_weights must be numbers. Received: {text}") from error
 
 
 def _paths(flag: str) -> list[str]:

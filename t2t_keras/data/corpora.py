@@ -6,7 +6,7 @@ import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from t2t_keras.data.input_streams import Streams
 from t2t_keras.data.text_lines import CHUNK_LINES, align_chunks, read_chunks
@@ -21,6 +21,23 @@ Chunk = tuple[list[str], list[str]]
 """Source sentences and their translations."""
 
 SPLITS = ("train", "dev", "test")
+
+_MAX_WEIGHT = 1000
+
+
+class CorpusPart(NamedTuple):
+    """A part of the training text.
+
+    Attributes:
+        chunks: The pairs in chunks of a few thousand.
+        tag: Token before each source. Default "" (none).
+        weight: Number of times that each pair occurs in an epoch. With a fraction, some
+            pairs occur once more than others. Default 1.
+    """
+
+    chunks: Iterator[Chunk]
+    tag: str = ""
+    weight: float = 1.0
 
 
 class Corpus(ABC):
@@ -60,6 +77,19 @@ class Corpus(ABC):
             sources, targets = zip(*chunk, strict=True)
             yield list(sources), list(targets)
 
+    def train_parts(self) -> Iterator[CorpusPart]:
+        """Yields the parts of the training text, in order.
+
+        Raises:
+            UserError: As for `read`.
+        """
+        yield CorpusPart(self.read_chunks("train"))
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of all parts."""
+        return []
+
 
 class TextCorpus(Corpus):
     """Parallel text in UTF-8 files, plain or .gz.
@@ -72,10 +102,14 @@ class TextCorpus(Corpus):
         target_lang: Language code of the target side.
         sources: Source files of each split.
         targets: Target files of each split. Empty for tab-separated files.
+        train_weights: Weight of each training file; see `CorpusPart`. Default none (1
+            for all).
+        train_tags: Tag of each training file, such as "<bt>", or "". Default none.
 
     Raises:
         UserError: If there are no training files, a split has different numbers of
-            source and target files, or a stream is named twice.
+            source and target files, a stream is named twice, or the weights or tags are
+            invalid.
     """
 
     name = "text"
@@ -86,6 +120,8 @@ class TextCorpus(Corpus):
         target_lang: str,
         sources: dict[str, Sequence[str]],
         targets: dict[str, Sequence[str]],
+        train_weights: Sequence[float] = (),
+        train_tags: Sequence[str] = (),
     ) -> None:
         self.source_lang = source_lang
         self.target_lang = target_lang
@@ -99,6 +135,9 @@ class TextCorpus(Corpus):
                 )
         if not sources.get("train"):
             raise UserError("A text corpus needs at least one training file.")
+        _check_parts(len(sources["train"]), train_weights, train_tags)
+        self._weights = train_weights
+        self._tags = train_tags
         self._sources = sources
         self._targets = targets
         self._streams = Streams(
@@ -116,14 +155,33 @@ class TextCorpus(Corpus):
 
     def read_chunks(self, split: str) -> Iterator[Chunk]:
         """Yields the pairs of the split's files in order, in chunks."""
-        targets = self._targets.get(split)
-        if targets:
-            for source, target in zip(self._sources[split], targets, strict=True):
-                sides = self._read_file(source), self._read_file(target)
-                yield from align_chunks(*sides, source, target)
-        else:
-            for path in self._sources[split]:
-                yield from self._read_tsv(path)
+        for file in range(len(self._sources[split])):
+            yield from self._read_pairs(split, file)
+
+    def train_parts(self) -> Iterator[CorpusPart]:
+        """Yields a part for each training file, if they have weights or tags."""
+        if not (self._weights or self._tags):
+            yield from super().train_parts()
+            return
+        for file in range(len(self._sources["train"])):
+            yield CorpusPart(
+                self._read_pairs("train", file),
+                self._tags[file] if self._tags else "",
+                self._weights[file] if self._weights else 1.0,
+            )
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of all training files that have one."""
+        return sorted({*self._tags} - {""})
+
+    def _read_pairs(self, split: str, file: int) -> Iterator[Chunk]:
+        source, targets = self._sources[split][file], self._targets.get(split)
+        if not targets:
+            return self._read_tsv(source)
+        target = targets[file]
+        sides = self._read_file(source), self._read_file(target)
+        return align_chunks(*sides, source, target)
 
     def _read_file(self, path: str) -> Iterator[list[str]]:
         return read_chunks(path, self._streams.open(path))
@@ -144,6 +202,27 @@ class TextCorpus(Corpus):
                 for side, text in zip(sides, columns, strict=True):
                     side.append(text)
             yield sides
+
+
+def _check_parts(files: int, weights: Sequence[float], tags: Sequence[str]) -> None:
+    """Checks the weights and tags of training files."""
+    for name, values in (("weights", weights), ("tags", tags)):
+        if values and len(values) != files:
+            raise UserError(
+                f"--train_{name} must have a value for each of the "
+                f"{counted(files, 'training file')}. Received: {len(values)}"
+            )
+    for weight in weights:
+        if not 0 < weight < _MAX_WEIGHT:
+            raise UserError(
+                f"Weights must be between 0 and {_MAX_WEIGHT}, exclusive. Received: "
+                f"{weight}"
+            )
+    for tag in tags:
+        if tag and not (
+            tag.isprintable() and len(tag.split()) == 1 == len(tag.split(" "))
+        ):
+            raise UserError(f"A tag must be a single word. Received: {tag!r}")
 
 
 class TfdsCorpus(Corpus):

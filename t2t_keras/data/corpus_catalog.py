@@ -77,6 +77,8 @@ def open_corpus(
     tfds_data_dir: str | None = None,
     cldr_pairs: int = 100_000,
     cldr_seed: int = 0,
+    train_weights: Sequence[float] = (),
+    train_tags: Sequence[str] = (),
     trees: dict[str, Sequence[str]] | None = None,
     tree_substitutions: int = 0,
     tree_tags: bool = False,
@@ -89,6 +91,8 @@ def open_corpus(
         target_lang: Language code of the target side.
         sources: For "text": source files of each split.
         targets: For "text": target files of each split.
+        train_weights: For "text": weight of each training file. Default none.
+        train_tags: For "text": tag of each training file. Default none.
         tfds_data_dir: Directory of the tensorflow-datasets data. Default None (the
             default of tensorflow-datasets).
         cldr_pairs: For "cldr": number of training pairs. Default 100,000.
@@ -105,7 +109,14 @@ def open_corpus(
     if corpus == "cldr":
         return open_cldr(source_lang, target_lang, tfds_data_dir, cldr_seed, cldr_pairs)
     if corpus == "text":
-        return TextCorpus(source_lang, target_lang, sources or {}, targets or {})
+        return TextCorpus(
+            source_lang,
+            target_lang,
+            sources or {},
+            targets or {},
+            train_weights,
+            train_tags,
+        )
     if corpus == "treebank":
         return TreebankCorpus(
             source_lang, trees or {}, tree_substitutions, keep_tags=tree_tags

@@ -28,6 +28,7 @@ from t2t_keras.data.prepared_data import FORMAT, MANIFEST, TOKENIZER_DIR, text_p
 from t2t_keras.data.shards import ShardResult, ShardTask, write_shard
 from t2t_keras.data.text_blocks import TextBlock, write_blocks
 from t2t_keras.data.text_normalization import DEFAULT_NORMALIZATION
+from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.data.tokenizer_pair import TokenizerPair
 from t2t_keras.data.train_test_overlap import Overlap
 from t2t_keras.data.vocabulary_text import vocabulary_text
@@ -147,8 +148,10 @@ def prepare(
                 share_vocabulary,
                 source_normalization,
                 target_normalization,
+                corpus.tags,
             )
             _report_shortfall(tokenizers, vocab_size, report)
+        _check_tags(corpus.tags, tokenizers.source)
         tokenizers.save(work_dir / TOKENIZER_DIR)
         length_filter = length_filter or LengthFilter()
         overlap = Overlap()
@@ -222,12 +225,14 @@ def _read_corpus(
             path = functools.partial(_held_out_path, directory, split)
             blocks[split] = [*write_blocks(corpus.read_chunks(split), path)]
     (directory / _TEXT_DIR).mkdir()
-    path = functools.partial(_block_path, directory / _TEXT_DIR)
     progress = Progress("train: read", None, report)
-    chunks = corpus.read_chunks("train")
-    for block in write_blocks(chunks, path, _PAIRS_PER_BLOCK):
-        blocks["train"].append(block)
-        progress.add(block.pairs)
+    for number, part in enumerate(corpus.train_parts()):
+        path = functools.partial(_block_path, directory / _TEXT_DIR, number)
+        for block in write_blocks(part.chunks, path, _PAIRS_PER_BLOCK):
+            blocks["train"].append(
+                dataclasses.replace(block, tag=part.tag, weight=part.weight)
+            )
+            progress.add(block.pairs)
     return blocks
 
 
@@ -235,8 +240,8 @@ def _held_out_path(directory: Path, split: str, number: int, side: str) -> Path:
     return text_path(directory, split, side)
 
 
-def _block_path(directory: Path, number: int, side: str) -> Path:
-    return directory / f"{number:05d}.{side}"
+def _block_path(directory: Path, part: int, number: int, side: str) -> Path:
+    return directory / f"{part:03d}-{number:05d}.{side}"
 
 
 def _write_shards(
@@ -304,6 +309,18 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
+
+
+def _check_tags(tags: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Raises a UserError unless each tag is a token of the source vocabulary."""
+    pieces = {*tokenizer.pieces()}
+    for tag in tags:
+        if tag not in pieces:
+            raise UserError(
+                f"The tag {tag} is no token of the source vocabulary. Learn a "
+                "vocabulary from this corpus, and use lower case if the normalization "
+                "does."
+            )
 
 
 def _report_shortfall(

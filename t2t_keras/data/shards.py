@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +25,7 @@ from t2t_keras.data.example_records import (
     write_records,
 )
 from t2t_keras.data.pair_filters import LengthFilter
+from t2t_keras.data.pseudorandom import uniform
 from t2t_keras.data.text_blocks import TextBlock
 from t2t_keras.data.train_test_overlap import matching_hashes
 from t2t_keras.data.word_encoding import EncodedLines, LineEncoder
@@ -192,14 +192,33 @@ def _encoded(
     sampler = None
     if task.bpe_dropout:
         sampler = BpeDropoutSampler(task.bpe_dropout, task.models, seed=task.shard)
+    tag = f"{task.block.tag} " if task.block.tag else ""
+    done = 0
     for sources, targets in text:
+        if tag:
+            sources = [tag + source for source in sources]
         source, target = source_encoder(sources), target_encoder(targets)
-        keep = length_filter.keep(source.lengths, target.lengths)
-        if not keep.all():
-            source, target = source.select(keep), target.select(keep)
+        kept = np.flatnonzero(length_filter.keep(source.lengths, target.lengths))
+        copies = _copies(task.block.weight, np.arange(done, done + len(kept)))
+        done += len(kept)
+        written = np.repeat(kept, copies)
+        if len(written) != len(sources) or task.block.weight != 1:
+            source, target = source.take(written), target.take(written)
         if sampler:
-            sources, targets = (
-                list(itertools.compress(side, keep)) for side in (sources, targets)
+            source_text, target_text = (
+                [side[i] for i in written.tolist()] for side in (sources, targets)
             )
-            source, target = sampler.sample(sources, targets, source, target)
+            source, target = sampler.sample(source_text, target_text, source, target)
         yield source, target
+
+
+def _copies(weight: float, numbers: np.ndarray) -> np.ndarray:
+    """Returns how often to write each pair: its weight, rounded up or down at random.
+
+    Args:
+        weight: The mean number of copies.
+        numbers: `[n]` integer, number of each pair.
+    """
+    whole = int(weight)
+    is_more = uniform(numbers.astype(np.uint64)) < weight - whole
+    return whole + is_more.astype(np.int64)

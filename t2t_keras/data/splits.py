@@ -21,7 +21,8 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
 
     Raises:
         UserError: If the records are invalid or, with `from_text`, if the corpus has
-            changed, is a stream, or was prepared with filters or BPE dropout.
+            changed, is a stream, or was prepared with weights, tags, filters or
+            BPE dropout.
     """
     if not from_text:
         return data.examples(split)
@@ -36,6 +37,12 @@ def open_examples(data: PreparedData, split: str, from_text: bool = False) -> Ex
             "--filters. Train without --read_text."
         )
     arguments = data.manifest["corpus_arguments"]
+    for name in ("train_weights", "train_tags"):
+        if arguments.get(name):
+            raise UserError(
+                f"--read_text reads each pair once, but {data.data_dir} was prepared "
+                f"with --{name}. Train without --read_text."
+            )
     for kind in ("sources", "targets", "trees"):
         for path in itertools.chain(*(arguments.get(kind) or {}).values()):
             if is_stream(path):

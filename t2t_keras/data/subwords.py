@@ -86,6 +86,7 @@ class SentencePieceTokenizer(Tokenizer):
         word_counts: Mapping[str, int],
         vocab_size: int,
         normalization: str = DEFAULT_NORMALIZATION,
+        tags: Sequence[str] = (),
     ) -> Self:
         """Learns a vocabulary with SentencePiece."""
         import sentencepiece
@@ -110,6 +111,7 @@ class SentencePieceTokenizer(Tokenizer):
                 bos_id=BOS_ID,
                 eos_id=EOS_ID,
                 unk_id=UNK_ID,
+                user_defined_symbols=list(tags),
                 minloglevel=2,
             )
         except RuntimeError as error:
@@ -259,6 +261,7 @@ class WordPieceTokenizer(Tokenizer):
         word_counts: Mapping[str, int],
         vocab_size: int,
         normalization: str = DEFAULT_NORMALIZATION,
+        tags: Sequence[str] = (),
     ) -> Self:
         """Learns a vocabulary with tensorflow-text.
 
@@ -290,7 +293,8 @@ class WordPieceTokenizer(Tokenizer):
                 "No word pieces can be learned from this text: no word, between white "
                 "space, occurs often enough. Try --subword=unigram."
             )
-        pieces = learner.learn(scaled, vocab_size, reserved_tokens=list(cls._SPECIAL))
+        reserved = [*cls._SPECIAL, *tags]
+        pieces = learner.learn(scaled, vocab_size, reserved_tokens=reserved)
         # The search for a size may end above the one wanted.
         return cls._from_pieces(pieces[:vocab_size], normalization)
 

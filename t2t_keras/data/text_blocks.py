@@ -22,12 +22,16 @@ class TextBlock:
         pairs: Number of pairs in the files.
         keep: File of a NumPy array, `[pairs]` bool, True for the pairs to read. Default
             None (all).
+        tag: Token before each source. Default "" (none).
+        weight: Number of times that each pair is written. Default 1.
     """
 
     source_path: Path
     target_path: Path
     pairs: int
     keep: Path | None = None
+    tag: str = ""
+    weight: float = 1.0
 
     def mask(self) -> np.ndarray:
         """Returns which pairs to read, `[pairs]` bool."""

@@ -75,6 +75,7 @@ class Tokenizer(ABC):
         word_counts: Mapping[str, int],
         vocab_size: int,
         normalization: str = DEFAULT_NORMALIZATION,
+        tags: Sequence[str] = (),
     ) -> Self:
         """Learns a vocabulary from the words of a text, like `train`.
 
@@ -85,6 +86,7 @@ class Tokenizer(ABC):
             word_counts: Number of occurrences of each word.
             vocab_size: As for `train`.
             normalization: As for `train`.
+            tags: Words that are one token each. Default none.
 
         Raises:
             UserError: If no vocabulary can be learned from the words.

@@ -3,7 +3,7 @@
 import collections
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ class TokenizerPair:
         shared: bool,
         source_normalization: str = DEFAULT_NORMALIZATION,
         target_normalization: str = DEFAULT_NORMALIZATION,
+        tags: Sequence[str] = (),
     ) -> "TokenizerPair":
         """Learns one shared vocabulary or one for each side.
 
@@ -106,6 +107,7 @@ class TokenizerPair:
                 `NORMALIZATIONS`. Default "nmt_nfkc".
             target_normalization: Normalization of the target side, one of
                 `NORMALIZATIONS`. Default "nmt_nfkc".
+            tags: Words that are one token each of the source side. Default none.
 
         Raises:
             UserError: If the vocabulary cannot be learned from the text.
@@ -116,20 +118,20 @@ class TokenizerPair:
             check_normalization(name)
         counts = _count_sides(pairs)
         if not shared:
-            source, target = (
-                kind.learn(side, vocab_size, name)
-                for side, name in zip(counts, names, strict=True)
+            return cls(
+                kind.learn(counts[0], vocab_size, names[0], tags),
+                kind.learn(counts[1], vocab_size, names[1]),
             )
-            return cls(source, target)
         if source_normalization == target_normalization:
             both = counts[0] + counts[1]
-            tokenizer = kind.learn(both, vocab_size, source_normalization)
+            tokenizer = kind.learn(both, vocab_size, source_normalization, tags)
             return cls(tokenizer, tokenizer)
         normalized = [
             normalized_counts(kind, side, name)
             for side, name in zip(counts, names, strict=True)
         ]
-        learned = kind.learn(normalized[0] + normalized[1], vocab_size, "identity")
+        both = normalized[0] + normalized[1]
+        learned = kind.learn(both, vocab_size, "identity", tags)
         source, target = (learned.with_normalization(name) for name in names)
         return cls(source, target, shared=True)
 

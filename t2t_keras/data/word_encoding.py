@@ -5,7 +5,6 @@ and split every occurrence of a word again. Here, each word is split once if the
 of a sentence are those of its words.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -34,9 +33,11 @@ class EncodedLines(NamedTuple):
     ids: list[bytes]
     lengths: np.ndarray
 
-    def select(self, keep: np.ndarray) -> "EncodedLines":
-        """Returns the sentences that a mask, `[n]` bool, selects."""
-        return EncodedLines([*itertools.compress(self.ids, keep)], self.lengths[keep])
+    def take(self, indices: np.ndarray) -> "EncodedLines":
+        """Returns the sentences at some indices, `[k]` integer."""
+        return EncodedLines(
+            [self.ids[i] for i in indices.tolist()], self.lengths[indices]
+        )
 
 
 class LineEncoder:

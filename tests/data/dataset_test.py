@@ -331,7 +331,7 @@ def test_number_of_processes_does_not_change_the_directory(tmp_path, monkeypatch
 
 def test_vocabulary_of_a_large_corpus_is_learned_from_a_sample(tmp_path):
     numbers = [str(i) for i in range(20_000)]
-    path = functools.partial(preparation._block_path, tmp_path)
+    path = functools.partial(preparation._block_path, tmp_path, 0)
     blocks = [*write_blocks([(numbers, numbers)], path, 3000)]
     assert [s for s, _ in vocabulary_text(blocks, 20_000)] == numbers
     sampled = [int(source) for source, _ in vocabulary_text(blocks, 1000)]
