@@ -217,6 +217,23 @@ def test_prefixes_ensembles_sampling_and_scores(work, tmp_path):
         assert float(total) < 0
     assert "pairs 3" in scored.stderr
     assert "perplexity" in scored.stderr
+    # The other source of each sentence is the other sentence.
+    (tmp_path / "other").write_text("blue\n\nred one\n")
+    given_other, contrastive = (
+        command.stage(
+            "score", model, f"--translations={tmp_path}/b", *score_flags
+        ).stdout.splitlines()
+        for score_flags in (
+            [f"--input={tmp_path}/other"],
+            [f"--input={tmp_path}/a", "--contrastive"],
+        )
+    )
+    for own, other, found in zip(
+        (first, last), given_other[::2], contrastive[::2], strict=True
+    ):
+        expected = float(own[0]) - float(other.split("\t")[0])
+        assert float(found.split("\t")[0]) == pytest.approx(expected, abs=1e-3)
+    assert contrastive[1] == "\t\tempty"
     (tmp_path / "b").write_text("RED ONE\n")
     rejected = command.stage(
         "score",
