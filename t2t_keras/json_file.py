@@ -1,5 +1,6 @@
 """Reads JSON files written by this project and reports damaged ones."""
 
+import collections
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,12 +26,25 @@ def read_object(
     with user_path(path, "read"):
         content = Path(path).read_bytes()
     try:
-        found = json.loads(content)
+        found = json.loads(content, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:  # Includes invalid UTF-8.
         raise _damaged(path, str(error), todo) from error
     if not isinstance(found, dict):
         raise _damaged(path, "it holds no JSON object", todo)
     require_keys(path, found, keys, todo)
+    return found
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the pairs of a JSON object as a dictionary, for `json.loads`.
+
+    Raises:
+        ValueError: If a key occurs twice. Programs differ in which value they use.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = collections.Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice!r} occurs twice")
     return found
 
 

@@ -20,6 +20,7 @@ def test_read_object_returns_the_content_of_the_file(tmp_path):
         (b"3", "it holds no JSON object"),
         (b'{"x": 1}', "it lacks 'y'"),
         (b"", "Expecting value"),
+        (b'{"x": 1, "y": {"z": 1, "a": 2, "z": 1}}', "the key 'z' occurs twice"),
         (b"\xff\xfe\xfd", "codec can't decode"),
         (b"[" * 100_000, "recursion"),
     ],

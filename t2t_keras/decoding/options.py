@@ -20,7 +20,7 @@ class SearchOptions(Config):
     """
 
     beam_size: int = option(
-        4, f"Number of beams; 1 is greedy search. {_OWN}", minimum=1
+        4, f"Number of beams; 1 is greedy search. {_OWN}", minimum=1, maximum=10_000
     )
     length_penalty: float = option(
         0.6,

@@ -71,11 +71,19 @@ def read_model(path: str | Path, name: str = "auto") -> ImportedModel:
     return FORMATS[name].read(path)
 
 
+_SETTINGS = {".json", ".yml", ".yaml"}
+
+
 def _check_regular(path: Path) -> None:
-    """Checks that there are only files and directories: a pipe would block for ever."""
+    """Checks that there are only files and directories: a pipe would block for ever.
+
+    A directory in place of an optional file would count as a missing file.
+    """
     with user_path(path, "read"):
         path.stat()
         entries = [path, *(path.iterdir() if path.is_dir() else ())]
         for entry in entries:
             if entry.exists() and not entry.is_file() and not entry.is_dir():
                 raise UserError(f"{entry} is neither a file nor a directory.")
+            if entry != path and entry.is_dir() and entry.suffix in _SETTINGS:
+                raise UserError(f"{entry} is a directory, but must be a file.")

@@ -1,5 +1,6 @@
 """Translates Marian's decoder configuration (decoder.yml) into search options."""
 
+import collections
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,23 @@ _DAMAGES = (
 """What PyYAML raises for damaged texts."""
 
 
+class _RepeatedKey(ValueError):
+    """A key that occurs twice."""
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Rejects mappings with a key that occurs twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = collections.Counter(
+            key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)
+        )
+        for key, count in keys.most_common(1):
+            if count > 1:
+                raise _RepeatedKey(key)
+        return super().construct_mapping(node, deep)
+
+
 def parse_yaml(content: bytes, origin: str) -> dict[str, Any]:
     """Parses a mapping in YAML.
 
@@ -63,9 +81,11 @@ def parse_yaml(content: bytes, origin: str) -> dict[str, Any]:
         # Aliases can make a small file expand to more than the memory.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content)):
             raise UserError(f"{origin}: aliases in YAML are not supported.")
-        found = yaml.safe_load(content)
+        found = yaml.load(content, _UniqueKeyLoader)
     except UserError:
         raise
+    except _RepeatedKey as error:
+        raise UserError(f"{origin}: the key {str(error)!r} occurs twice.") from error
     except _DAMAGES as error:
         raise UserError(f"{origin} is damaged: it is not valid YAML.") from error
     if not isinstance(found, dict):

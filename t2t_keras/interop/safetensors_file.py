@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.files import user_path
+from t2t_keras.json_file import unique_keys
 
 _DTYPES: dict[str, Any] = {
     "F64": np.float64,
@@ -48,7 +49,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
             raise _damaged(path, "it is truncated or no safetensors file")
         content = file.read(length)
     try:
-        header = json.loads(content)
+        header = json.loads(content, object_pairs_hook=unique_keys)
         header.pop("__metadata__", None)
         described = {
             name: (entry["dtype"], entry["shape"], *entry["data_offsets"])

@@ -69,9 +69,13 @@ def test_pipes_and_packed_files_are_refused_without_being_read(work, tmp_path):
     shutil.copytree(work / "opus", tmp_path / "pipe")
     (tmp_path / "pipe" / "vocab.json").unlink()
     os.mkfifo(tmp_path / "pipe" / "vocab.json")
+    shutil.copytree(work / "opus", tmp_path / "folder")
+    (tmp_path / "folder" / "generation_config.json").unlink(missing_ok=True)
+    (tmp_path / "folder" / "generation_config.json").mkdir()
     (tmp_path / "packed").mkdir()
     (tmp_path / "packed" / "model.ende.bin.gz").write_bytes(b"")
     for name, message in (
+        ("folder", "generation_config.json is a directory, but must be a file"),
         ("pipe", "vocab.json is neither a file nor a directory"),
         ("packed", "Unpack model.ende.bin.gz with gunzip first"),
     ):

@@ -364,6 +364,10 @@ def test_decoder_configurations_that_cannot_be_followed_are_refused(
         (f"normalize: {'9' * 5000}", "not valid YAML"),
         ("normalize: !!bool maybe", "not valid YAML"),
         ("normalize: !!timestamp maybe", "not valid YAML"),
+        (
+            "normalize: 1\nbeam-size: 2\nnormalize: 0",
+            "the key 'normalize' occurs twice",
+        ),
         ("a: &a [x]\nb: [*a, *a]", "aliases in YAML are not supported"),
     ],
 )

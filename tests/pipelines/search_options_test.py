@@ -38,7 +38,7 @@ def test_every_search_option_is_a_flag_with_its_default():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam_size": 0}, "beam_size must be an integer of at least 1. Received: 0"),
+        ({"beam_size": 0}, "beam_size must be an integer from 1 to 10000. Received: 0"),
         ({"length_penalty": -1}, "length_penalty must be a number of at least 0. "),
         ({"n_best": 5}, "n_best must be at most beam_size. Received: n_best=5, "),
         (
