@@ -23,6 +23,24 @@ def attention(q, k, v, mask=None):
     return weights @ v, weights
 
 
+def multi_head(q, k, v, heads, causal=False):
+    """Attends in heads that are slices of projected rows, and joins the heads.
+
+    Args:
+        q: Queries `[queries, d_model]`.
+        k: Keys `[keys, d_model]`.
+        v: Values `[keys, d_model]`.
+        heads: Number of heads.
+        causal: Whether a row sees no later rows.
+
+    Returns:
+        A matrix `[queries, d_model]`.
+    """
+    split = (np.stack(np.split(x, heads, axis=-1)) for x in (q, k, v))
+    mask = np.tri(len(q), len(k), dtype=bool) if causal else None
+    return np.concatenate(attention(*split, mask)[0], axis=-1)
+
+
 def weights_of(layer):
     """Returns the weights of a layer in float64, by path relative to the layer.
 

@@ -9,6 +9,7 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 from hf_archive import LINES, safetensors, sentencepiece_model, write_archive
+from reference import multi_head
 
 from t2t_keras.errors import UserError
 from t2t_keras.interop.formats import FORMATS, read_model
@@ -41,17 +42,11 @@ class NumPyMarian:
         return x * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
 
     def attend(self, name, x, memory, causal=False):
-        size = x.shape[1] // self.heads
         q, k, v = (
-            self.linear(f"{name}.{part}_proj", each).reshape(-1, self.heads, size)
+            self.linear(f"{name}.{part}_proj", each)
             for part, each in (("q", x), ("k", memory), ("v", memory))
         )
-        scores = np.einsum("qhs,khs->hqk", q, k) / math.sqrt(size)
-        if causal:
-            scores += np.triu(np.full(scores.shape[1:], -1e9), 1)
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        weights /= weights.sum(-1, keepdims=True)
-        found = np.einsum("hqk,khs->qhs", weights, v).reshape(len(x), -1)
+        found = multi_head(q, k, v, self.heads, causal)
         return self.linear(f"{name}.out_proj", found)
 
     def embed(self, side, ids):

@@ -21,6 +21,7 @@ from marian_archive import (
     write_table,
     write_vocabularies,
 )
+from reference import multi_head
 
 from t2t_keras.errors import UserError
 from t2t_keras.interop.formats import read_model
@@ -73,18 +74,11 @@ class NumPyMarian:
         return self.norm(name, x + function(x))
 
     def attend(self, name, x, memory, causal):
-        heads = self.settings["transformer-heads"]
-        size = x.shape[1] // heads
         q, k, v = (
-            self.linear(name, part, each).reshape(-1, heads, size)
+            self.linear(name, part, each)
             for part, each in (("q", x), ("k", memory), ("v", memory))
         )
-        scores = np.einsum("qhs,khs->hqk", q, k) / math.sqrt(size)
-        if causal:
-            scores += np.triu(np.full(scores.shape[1:], -1e9), 1)
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        weights /= weights.sum(-1, keepdims=True)
-        found = np.einsum("hqk,khs->qhs", weights, v).reshape(len(x), -1)
+        found = multi_head(q, k, v, self.settings["transformer-heads"], causal)
         return self.linear(name, "o", found)
 
     def recur(self, name, x):
