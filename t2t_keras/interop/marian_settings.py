@@ -1,7 +1,6 @@
 """Translates Marian's decoder configuration (decoder.yml) into search options."""
 
-import collections
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +57,13 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """Rejects mappings with a key that occurs twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = collections.Counter(
-            key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)
-        )
-        for key, count in keys.most_common(1):
-            if count > 1:
-                raise _RepeatedKey(key)
+        keys: set[Any] = set()
+        for key_node, _ in node.value:
+            # Keys such as `yes` and `true` are equal.
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in keys:
+                raise _RepeatedKey(key_node.value)
+            keys |= {key} if isinstance(key, Hashable) else set()
         return super().construct_mapping(node, deep)
 
 
