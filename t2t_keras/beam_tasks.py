@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from t2t_keras.errors import UserError
 from t2t_keras.files import write_atomically
 from t2t_keras.optional_packages import require_extra
-from t2t_keras.tasks import Result, Task, TaskRunner, exit_with_parent
+from t2t_keras.tasks import Result, Task, TaskRunner, start_worker
 
 require_extra("beam", "Running tasks on Apache Beam")
 
@@ -128,7 +128,7 @@ def _run_in_process_group(job: _Job) -> None:
 
 def _start_process_group() -> None:
     os.setpgrp()
-    exit_with_parent()
+    start_worker()
     logging.getLogger("apache_beam").setLevel(logging.WARNING)
 
     def end_group(failure: threading.ExceptHookArgs) -> None:

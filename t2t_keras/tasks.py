@@ -1,15 +1,15 @@
 """Runs independent tasks: in this process, in several processes, or elsewhere."""
 
-import contextlib
 import multiprocessing
 import os
+import signal
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -72,20 +72,31 @@ class LocalTaskRunner(TaskRunner):
             return
         # TensorFlow's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        with contextlib.ExitStack() as stack:
-            pool = ProcessPoolExecutor(processes, context, exit_with_parent)
-            # After an error, do not start the remaining tasks.
-            stack.callback(pool.shutdown, cancel_futures=True)
-            yield from pool.map(function, tasks)
+        ended, end = context.Pipe(duplex=False)
+        with ProcessPoolExecutor(processes, context, start_worker, (ended,)) as pool:
+            futures = [pool.submit(function, task) for task in tasks]
+            try:
+                yield from (future.result() for future in futures)
+            except BaseException:
+                # Do not wait for tasks whose results nobody needs.
+                end.close()
+                raise
 
 
-def exit_with_parent() -> None:
-    """Ends this process when its parent process ends, even if that was killed."""
+def start_worker(*ended: connection.Connection) -> None:
+    """Prepares a worker process: it ends with its parent process, but not before it.
+
+    Args:
+        *ended: Pipes at whose end this process ends, too.
+    """
+    # The terminal sends Ctrl-C to all processes, but only the parent reports it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent
+    events: list[Any] = [parent.sentinel, *ended]
 
     def wait() -> None:
-        connection.wait([parent.sentinel])
+        connection.wait(events)
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
